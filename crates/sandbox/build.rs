@@ -1,6 +1,7 @@
-//! Builds `ringfence-preload`, the library that a zygote loads, so that it can be embedded and
-//! users get one file. Cargo cannot depend on another package's shared library yet, hence the inner
-//! build; it has its own target directory, shared by all profiles.
+//! Builds `ringfence-preload`, the library that a zygote loads, and `ringfence-container-init`, the
+//! first process of a container, so that they can be embedded and users get one file. Cargo cannot
+//! depend on another package's shared library or program yet, hence the inner builds; each has its own
+//! target directory, shared by all profiles.
 
 use std::{
     env,
@@ -11,15 +12,27 @@ use std::{
 fn main() {
     let manifest = PathBuf::from(var("CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(var("OUT_DIR"));
-    for source in ["../preload", "../jail", "../../Cargo.lock"] {
+    for source in ["../preload", "../container-init", "../jail", "../../Cargo.lock"] {
         println!("cargo::rerun-if-changed={}", manifest.join(source).display());
     }
     let target = target_dir(&out).join("preload");
-    build(&manifest, &target);
+    build(&manifest, &target, "ringfence-preload", &[]);
     let library = target.join("release/libringfence_preload.so");
     let embedded = out.join("preload.so");
     std::fs::copy(&library, &embedded).expect("the inner build leaves its library in `release`");
+    build_container_init(&manifest, &out);
     list_drivers(&manifest.join("drivers"), &out.join("drivers.rs"));
+}
+
+/// Builds the first process of containers. It is linked statically, because an image may have any C
+/// library or none; the target is named so that build scripts are not.
+fn build_container_init(manifest: &Path, out: &Path) {
+    let (target, triple) = (target_dir(out).join("container-init"), var("TARGET"));
+    let flags = [("RUSTFLAGS", "-Ctarget-feature=+crt-static"), ("CARGO_BUILD_TARGET", &triple)];
+    build(manifest, &target, "ringfence-container-init", &flags);
+    let program = target.join(triple).join("release/ringfence-container-init");
+    let copied = std::fs::copy(program, out.join("container-init"));
+    copied.expect("the inner build leaves its program in `release`");
 }
 
 /// Writes the table of driver files from the directory listing.
@@ -42,23 +55,24 @@ fn list_drivers(drivers: &Path, table: &Path) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a build script has no other way to run cargo")]
-fn build(manifest: &Path, target: &Path) {
+fn build(manifest: &Path, target: &Path, package: &str, settings: &[(&str, &str)]) {
     let mut cargo = Command::new(var("CARGO"));
     cargo
-        .args(["build", "--release", "--quiet", "--package", "ringfence-preload"])
+        .args(["build", "--release", "--quiet", "--package", package])
         .arg("--manifest-path")
         .arg(manifest.join("../../Cargo.toml"))
         .arg("--target-dir")
         .arg(target);
-    // Every template holds a copy of it in memory, so symbols are stripped.
+    // Every template holds a copy of the library in memory, so symbols are stripped.
     cargo.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
     // Settings of the outer build (clippy's wrapper, coverage flags) do not apply here.
     for name in ["RUSTC_WORKSPACE_WRAPPER", "RUSTC_WRAPPER", "CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS"]
     {
         cargo.env_remove(name);
     }
+    cargo.envs(settings.iter().copied());
     let status = cargo.status().expect("cargo runs, for it is running us");
-    assert!(status.success(), "building ringfence-preload failed: {status}");
+    assert!(status.success(), "building {package} failed: {status}");
 }
 
 /// The workspace's target directory: the ancestor of `OUT_DIR` that cargo made.

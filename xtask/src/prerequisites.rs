@@ -58,6 +58,12 @@ pub const NEEDS: &[Need] = &[
     ),
     need("kcat", Probe::Program("kcat"), "messages of another Kafka client"),
     need("prometheus", Probe::Program("promtool"), "alert rules and metrics"),
+    need(
+        "docker.io",
+        Probe::File("/usr/sbin/dockerd"),
+        "tools in containers, with an engine of their own",
+    ),
+    need("debootstrap", Probe::Program("debootstrap"), "the image of containers"),
     need("redis-server", Probe::File("/usr/bin/redis-server"), "rate limits that servers share"),
     need(
         "qemu-system-x86",

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use ringfence_testkit::{Server, server, server::Source};
 
-use crate::shell;
+use crate::{bench::peers::tree, shell};
 
 /// Result of providing one server.
 #[derive(Debug)]
@@ -28,7 +28,22 @@ pub struct Provided {
 
 /// Builds all servers on a thread, so that cargo can build meanwhile.
 pub fn provide_meanwhile() -> JoinHandle<Vec<Provided>> {
-    thread::spawn(|| server::ALL.iter().map(provide).collect())
+    thread::spawn(|| {
+        provide_tree();
+        server::ALL.iter().map(provide).collect()
+    })
+}
+
+/// The tree that tests make an image of, built if it is not cached. Without it the tests of containers say
+/// what is missing.
+fn provide_tree() {
+    let scratch = std::env::temp_dir().join(format!("ringfence-tree-{}", std::process::id()));
+    let made = fs::create_dir_all(&scratch).context("make a directory");
+    let built = made.and_then(|()| tree::archive(&scratch));
+    if let Err(problem) = built {
+        println!("cannot make a Debian tree: {problem:#}");
+    }
+    let _ = fs::remove_dir_all(&scratch);
 }
 
 /// Program of a server, built if it is not cached.

@@ -1,6 +1,7 @@
 //! `ringfence doctor`: checks sandbox support on this host with one sandbox that really runs.
 
 mod bus;
+mod docker;
 mod processes;
 
 use std::{collections::BTreeSet, fmt::Write, process::ExitCode, time::Duration};
@@ -53,6 +54,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     subordinate::enter();
     let trial = try_out()?;
     host.findings.extend(bus::findings(args)?);
+    host.findings.extend(docker::findings()?);
     host.findings.extend(processes::findings()?);
     let can_run = trial.has_every_wall();
     match args.json {

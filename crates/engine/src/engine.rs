@@ -17,7 +17,7 @@ use ringfence_llm::Llm;
 use ringfence_models::Embedder;
 use ringfence_policy as policy;
 use ringfence_registry::Registry;
-use ringfence_sandbox::Backend;
+use ringfence_sandbox::{Backend, Sessions};
 use ringfence_store::{BudgetBounds, ProcessRole, RoomLimits, Store};
 use ringfence_types::{Clock, Spans, Stopper, TenantId};
 use tokio::sync::Semaphore;
@@ -59,8 +59,10 @@ pub struct Parts {
     pub registry: Registry,
     /// Ledger that signs and proves everything that happens; of the same store.
     pub ledger: Ledger,
-    /// Backend that runs programs.
-    pub sandbox: Arc<dyn Backend>,
+    /// Backend that runs programs on this host.
+    pub sandbox: Arc<dyn Sessions>,
+    /// Backend that runs programs in containers of an engine, if there is one.
+    pub containers: Option<Arc<dyn Backend>>,
     /// Network access of tools, or the reason why there is none.
     pub fetcher: Result<Fetcher, ringfence_egress::SetupError>,
     /// Models that run in the server.

@@ -93,6 +93,12 @@ pub(crate) async fn recall(active: &mut ActiveCall, tool: &Tool, permit: &Permit
 /// policy decision; and for every call once the host's programs have changed.
 async fn key(active: &ActiveCall, permit: &Permit) -> Option<Digest> {
     let decision = active.call.decision.as_ref()?;
+    // Another image may have its name by now.
+    let entry = active.inner.parts.registry.catalogue().by_digest(permit.tool()).cloned()?;
+    let native = active.inner.parts.sandbox.name();
+    if active.inner.backend(&entry).name() != native {
+        return None;
+    }
     let by_rule = active.call.edited.is_none() && decision.approval.is_none();
     if !by_rule || decision.fail_open || !dispatch::is_for(permit, active) {
         return None;

@@ -1,8 +1,8 @@
 //! Obligations of a permit. A call whose obligations cannot be kept is refused with the reason.
 
 use ringfence_egress::{HostRule, Hosts};
-use ringfence_registry::Entry;
-use ringfence_sandbox::{Report, Request, Running};
+use ringfence_registry::{Entry, Runs};
+use ringfence_sandbox::{Backend, Report, Request, Running};
 use ringfence_types::{
     CallError, Digest, ErrorCode, Finished, Layer, LayerState, MinIsolation, Obligations, Produced,
     REDACTED, Redact, RedactRoot, Stream,
@@ -25,10 +25,31 @@ pub(crate) fn check(
         );
         return Err(refusal(message));
     }
-    inner.parts.sandbox.check(&least.layers).map_err(|error| {
+    let backend = inner.backend(entry);
+    if let Some(runtime) = &least.runtime
+        && backend.name() == inner.parts.sandbox.name()
+    {
+        return Err(refusal(format!(
+            "policy requires the container runtime `{runtime}`, and tool `{}` runs in a native sandbox",
+            entry.tool.name
+        )));
+    }
+    backend.check(&least.layers).map_err(|error| {
         let missing = error.public_message();
         refusal(format!("policy requires an isolation layer that this host lacks: {missing}"))
     })
+}
+
+impl Inner {
+    /// Backend that programs of a tool run on.
+    pub(crate) fn backend(&self, entry: &Entry) -> &dyn Backend {
+        match (&self.parts.containers, &entry.runs) {
+            (Some(containers), Runs::Command(command)) if command.image.is_some() => {
+                containers.as_ref()
+            }
+            _ => self.parts.sandbox.as_ref(),
+        }
+    }
 }
 
 fn refusal(message: String) -> CallError {
@@ -39,6 +60,7 @@ fn refusal(message: String) -> CallError {
 pub(crate) fn isolate(obligations: &Obligations, request: &mut Request) {
     if let Some(least) = &obligations.min_isolation {
         request.isolation = least.tier(request.isolation);
+        request.runtime = least.runtime.clone();
         request.may_miss.retain(|layer| !least.layers.contains(layer));
     }
 }
@@ -49,7 +71,9 @@ pub(crate) fn met(least: Option<&MinIsolation>, report: &Report) -> Result<(), C
     let Some(least) = least else { return Ok(()) };
     let stands = |layer: &Layer| matches!(report.layers.0.get(layer), Some(LayerState::Active(_)));
     let missing: Vec<_> = least.layers.iter().filter(|layer| !stands(layer)).collect();
-    if least.is_met_by(report.isolation) && missing.is_empty() {
+    let runtime = report.container.as_ref().map(|container| &container.runtime);
+    let is_under = least.runtime.is_none() || runtime == least.runtime.as_ref();
+    if least.is_met_by(report.isolation) && missing.is_empty() && is_under {
         return Ok(());
     }
     let tier = report.isolation;

@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use ringfence_registry::Runs;
 use ringfence_sandbox::{
     Root,
     files::{BoxPath, Kind, ListOptions, Workspace},
@@ -87,6 +88,19 @@ impl Installs {
 
 /// Root of a call: of the image that it names, or of the host with the packages of its skill.
 pub(crate) async fn of_call(job: &Job<'_>) -> Result<Root, CallError> {
+    if let Runs::Command(command) = &job.entry.runs
+        && let Some(image) = &command.image
+    {
+        return match job.inner().parts.containers {
+            Some(_) => Ok(Root::Image(image.clone())),
+            None => of_image(job, image).await.map_err(|mut error| {
+                let words = "no container engine is configured (`docker.host`), and there is no";
+                error.message =
+                    format!("{words} imported image to run natively: {}", error.message);
+                error
+            }),
+        };
+    }
     let requirements = &job.entry.tool.requirements;
     match (job.image(), requirements.is_empty()) {
         (Some(image), true) => of_image(job, &image).await,

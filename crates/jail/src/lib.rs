@@ -5,6 +5,7 @@
 
 pub mod attack;
 pub mod cgroup;
+pub mod container;
 pub mod fsid;
 pub mod heap;
 pub mod host;

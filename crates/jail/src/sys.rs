@@ -428,6 +428,12 @@ pub(crate) fn reap() -> Option<Reaped> {
     (pid > 0).then_some(Reaped { pid, status, usage })
 }
 
+/// Kills every process of the pid namespace but its first, which calls this.
+pub(crate) fn kill_everything() {
+    // SAFETY: takes no pointers; the first process of a namespace is spared by the kernel.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
+}
+
 /// Usage of this process and its ended children.
 pub(crate) fn children_usage() -> libc::rusage {
     // SAFETY: rusage is plain data; the pointer is to a local.

@@ -82,6 +82,9 @@ pub struct Command {
     /// Text files in its working directory, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
+    /// Image of a container engine that it runs in; that of the host without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
 }
 
 /// Words of a command line.
@@ -95,7 +98,14 @@ impl Command {
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let bytes: usize = self.argv.iter().map(String::len).sum();
-        if self.argv.first().is_none_or(String::is_empty) {
+        if let Some(image) = &self.image
+            && !is_image(image)
+        {
+            problems.push(format!("image: `{}` is not the name of an image", shown(image)));
+        }
+        // An image may name its own program.
+        let names_none = self.argv.is_empty() && self.image.is_some();
+        if !names_none && self.argv.first().is_none_or(String::is_empty) {
             problems.push("command: names no program".to_owned());
         }
         if self.argv.len() > MAX_WORDS || bytes > MAX_COMMAND_BYTES {
@@ -112,6 +122,13 @@ impl Command {
         }
         problems
     }
+}
+
+/// Whether a text can name an image of a container engine, perhaps with a tag or a digest.
+fn is_image(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
+    let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    starts && name.len() <= 255 && name.chars().all(is_plain) && !name.contains("..")
 }
 
 /// Kind of a tool, by which its runner is chosen.
@@ -146,7 +163,10 @@ impl Runs {
         match self {
             Runs::Builtin => format!("builtin.{}", tool.name),
             Runs::Python { module, function, .. } => format!("{module}.{function}"),
-            Runs::Command(command) => command.argv.first().cloned().unwrap_or_default(),
+            Runs::Command(command) => {
+                let named = command.argv.first().or(command.image.as_ref());
+                named.cloned().unwrap_or_default()
+            }
             Runs::Mcp(tool) => format!("mcp.{}.{}", tool.server, tool.tool),
             Runs::Http(tool) => {
                 let first = tool.operations.first();

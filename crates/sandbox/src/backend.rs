@@ -1,4 +1,4 @@
-//! The port `Backend`: the interface of everything that runs programs in sandboxes.
+//! The ports of sandboxes: [`Backend`] runs programs, and [`Sessions`] keeps sandboxes as well.
 
 use std::fmt;
 
@@ -14,11 +14,8 @@ use crate::{
 /// Implementation that runs programs in sandboxes.
 ///
 /// Contract:
-/// - methods that run user code, or change what user code will find, take a [`Permit`] by value,
-///   here and in [`Session`], its interpreters and its files. Reading, pausing and ending need
-///   none;
-/// - a sandbox that ran one program never runs another, except in a session, whose programs share
-///   it;
+/// - a method that runs user code takes a [`Permit`] by value;
+/// - a sandbox that ran one program never runs another;
 /// - a required layer that is missing refuses the run ([`Error::Missing`]); an optional layer that
 ///   is missing is named in the report;
 /// - a program that failed is a report, never an [`Error`].
@@ -42,8 +39,19 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     fn readiness(&self) -> Result<(), Unavailable>;
 
     /// Layers that its sandboxes lack with the operator's consent; empty before the first trial.
-    fn missing_layers(&self) -> &[Layer];
+    fn missing_layers(&self) -> Vec<Layer>;
 
+    /// Ends all sandboxes and helper processes, and waits until they are gone.
+    async fn close(&self);
+}
+
+/// Backend that also keeps sandboxes as sessions, and interpreters that are started ahead.
+///
+/// Contract, beside that of [`Backend`]: methods that run user code, or change what user code will
+/// find, take a [`Permit`] by value, here and in [`Session`], its interpreters and its files. Reading,
+/// pausing and ending need none. The programs of a session share its sandbox.
+#[async_trait]
+pub trait Sessions: Backend {
     /// Digest of the installed interpreters and libraries; `None` if they changed since the start.
     /// May read files.
     fn runtime(&self) -> Option<Digest>;
@@ -67,9 +75,6 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// The session with this id, unless it has ended.
     fn session_by_id(&self, id: &SessionId) -> Option<Session>;
-
-    /// Ends all sandboxes and helper processes, and waits until they are gone.
-    async fn close(&self);
 }
 
 #[async_trait]
@@ -94,10 +99,17 @@ impl Backend for Native {
         Native::readiness(self)
     }
 
-    fn missing_layers(&self) -> &[Layer] {
-        Native::missing_layers(self)
+    fn missing_layers(&self) -> Vec<Layer> {
+        Native::missing_layers(self).to_vec()
     }
 
+    async fn close(&self) {
+        Native::close(self.clone()).await;
+    }
+}
+
+#[async_trait]
+impl Sessions for Native {
     fn runtime(&self) -> Option<Digest> {
         Native::runtime(self)
     }
@@ -128,9 +140,5 @@ impl Backend for Native {
 
     fn session_by_id(&self, id: &SessionId) -> Option<Session> {
         Native::session_by_id(self, id)
-    }
-
-    async fn close(&self) {
-        Native::close(self.clone()).await;
     }
 }

@@ -42,6 +42,15 @@ pub enum Error {
     /// No sandboxes are made at the moment, because the host cannot make any.
     #[error(transparent)]
     Unavailable(#[from] crate::Unavailable),
+    /// The container engine refused or did not answer.
+    #[error("cannot {doing}")]
+    Engine {
+        /// Attempted action.
+        doing: &'static str,
+        /// Cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A helper process or the kernel gave an unexpected answer.
     #[error("{doing}")]
     Io {
@@ -106,7 +115,8 @@ impl Error {
 
     /// Whether the service or its host is the cause, not the request.
     pub(crate) fn is_service_failure(&self) -> bool {
-        self.is_lost_helper() || matches!(self, Self::Cgroup(_) | Self::Io { .. })
+        self.is_lost_helper()
+            || matches!(self, Self::Cgroup(_) | Self::Io { .. } | Self::Engine { .. })
     }
 
     /// Logs a failure of the service or its host; errors of the request are only returned.
@@ -135,6 +145,11 @@ impl Error {
                 "run `ringfence doctor` to check whether this host can make sandboxes".to_owned(),
             ),
             Self::Missing { hint, .. } => Some(hint.clone()),
+            Self::Engine { .. } => Some(
+                "check that the container engine runs and that the server may use its socket; \
+                 `ringfence doctor` shows what it answers"
+                    .to_owned(),
+            ),
             Self::Setup(error) => Some(format!(
                 "run `ringfence doctor` to check this host; it suggests fixes for `{}`",
                 error.stage

@@ -4,7 +4,8 @@
 //! pools of prepared interpreters, streams output, moves files, and determines how a program ended.
 //! The inside of a sandbox, and every raw system call, is in `jail`.
 //!
-//! [`Backend`] is the port and [`Native`] its first implementation. Functions that run something
+//! [`Backend`] is the port: [`Native`] implements it, and [`Docker`] in containers of an engine. What
+//! needs a sandbox that is kept is in [`Sessions`], which only [`Native`] implements. Functions that run something
 //! take a `Permit` by value: one permit, one run.
 //!
 //! Invariant: a sandbox that ran one program never runs another, except in a session, whose
@@ -12,6 +13,7 @@
 
 pub mod archive;
 mod backend;
+mod docker;
 mod error;
 pub mod files;
 mod follower;
@@ -47,7 +49,8 @@ mod verdict;
 mod watchdog;
 mod zygote;
 
-pub use backend::Backend;
+pub use backend::{Backend, Sessions};
+pub use docker::{Docker, DockerConfig, EngineInfo};
 pub use error::Error;
 pub use follower::Follower;
 pub use health::{SetupRules, Unavailable};

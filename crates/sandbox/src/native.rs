@@ -250,6 +250,19 @@ impl Native {
 }
 
 fn check(request: &Request) -> Result<(), Error> {
+    check_root(&request.root)?;
+    if let Some(runtime) = &request.runtime {
+        return Err(Error::Missing {
+            layer: "the required container runtime",
+            reason: format!("`{runtime}` runs containers, and this sandbox is native"),
+            hint: "give the tool an image of the container engine: see docs/docker.md".to_owned(),
+        });
+    }
+    check_program(request)
+}
+
+/// Refuses a program that no backend can run.
+pub(crate) fn check_program(request: &Request) -> Result<(), Error> {
     let invalid = |error: &dyn std::fmt::Display| Error::Invalid(error.to_string());
     request.limits.clone().checked().map_err(|error| invalid(&error))?;
     let nul = |text: &str| text.contains('\0');
@@ -268,7 +281,6 @@ fn check(request: &Request) -> Result<(), Error> {
         }
         Program::Call { .. } => false,
     };
-    check_root(&request.root)?;
     if args_hold_nul || nul(&request.cwd) {
         return Err(Error::Invalid("arguments and directories cannot hold NUL".to_owned()));
     }
@@ -277,7 +289,15 @@ fn check(request: &Request) -> Result<(), Error> {
 
 /// Refuses the host's own root, which would show every file that all users can read.
 pub(crate) fn check_root(root: &Root) -> Result<(), Error> {
-    let (Root::Directory(path) | Root::HostWithPackages(path)) = root else { return Ok(()) };
+    let (Root::Directory(path) | Root::HostWithPackages(path)) = root else {
+        return match root {
+            Root::Image(name) => {
+                let words = "is an image of a container engine; native sandboxes use imported ones";
+                Err(Error::Invalid(format!("`{name}` {words}")))
+            }
+            _ => Ok(()),
+        };
+    };
     if !path.is_absolute() || path.parent().is_none() {
         let path = path.display();
         return Err(Error::Invalid(format!("root `{path}` is not a directory below `/`")));
@@ -403,6 +423,8 @@ fn root_spec(root: &Root, with_zygote: bool) -> RootSpec {
         Root::Host | Root::HostWithPackages(_) => (RootSource::HostView, false),
         Root::HostWithAttack => (RootSource::HostView, true),
         Root::Directory(path) => (RootSource::Directory(path.clone()), false),
+        // Refused before.
+        Root::Image(name) => (RootSource::Directory(PathBuf::from(name)), false),
     };
     let packages = match root {
         Root::HostWithPackages(path) => Some(path.clone()),

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
-use ringfence_types::{Digest, Isolation, Json, Layer, Layers, Limits, Outcome, Truncated, Usage};
+use ringfence_types::{
+    ContainerRecord, Digest, Isolation, Json, Layer, Layers, Limits, Outcome, Truncated, Usage,
+};
 use serde::Serialize;
 
 use crate::{
@@ -35,6 +37,8 @@ pub struct Request {
     pub isolation: Option<Isolation>,
     /// Layers that may be missing on the host.
     pub may_miss: Vec<Layer>,
+    /// Container runtime that the program must run under, such as `runsc`; any without one.
+    pub runtime: Option<String>,
     /// Sockets inside that the caller accepts connections on: see [`crate::Running::listeners`].
     pub listeners: Vec<Listener>,
 }
@@ -53,6 +57,7 @@ impl Request {
             stdin: Stdin::Empty,
             isolation: None,
             may_miss: Vec::new(),
+            runtime: None,
             listeners: Vec::new(),
         }
     }
@@ -70,6 +75,8 @@ pub enum Root {
     /// Like [`Root::Host`], with a directory of Python packages that interpreters import from. Must be
     /// absolute and free of symlinks.
     HostWithPackages(PathBuf),
+    /// An image of a container engine, by name. Only containers have it.
+    Image(String),
 }
 
 /// Program to run.
@@ -177,6 +184,8 @@ pub struct Report {
     pub timings: Timings,
     /// Files of the sandbox, readable after its end.
     pub workspace: Option<Arc<Workspace>>,
+    /// Its container, if it ran in one.
+    pub container: Option<Box<ContainerRecord>>,
 }
 
 /// Durations of the phases of a run.

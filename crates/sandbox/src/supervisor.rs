@@ -293,6 +293,7 @@ impl Supervisor {
             isolation: self.jailed.isolation,
             timings,
             workspace,
+            container: None,
         };
         self.end_sandbox(seen);
         report

@@ -5,6 +5,7 @@
 //! is dropped, so a test that panics leaves no process behind. Nothing here is part of the product.
 
 mod clock;
+pub mod docker;
 pub mod first_page;
 mod http;
 mod http_server;
@@ -25,6 +26,7 @@ pub mod server;
 pub mod settings;
 
 pub use clock::TestClock;
+pub use docker::Dockerd;
 pub use http::{Answer, get, post};
 pub use http_server::HttpServer;
 pub use kafka::Kafka;

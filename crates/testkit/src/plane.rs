@@ -256,6 +256,7 @@ async fn parts(folder: &Path, db: &Db, config: PlaneConfig) -> Result<Parts> {
         policy: config.policy.unwrap_or_else(|| rules(&Bundle::built_in())),
         registry: Registry::open(registry)?,
         sandbox: Arc::new(Native::open(sandbox)),
+        containers: None,
         fetcher: Fetcher::system(config.egress),
         models: Embedder::new(Library::new(models), EmbedderConfig::default()),
         llm: Llm::new(

@@ -66,7 +66,8 @@ pub use obligations::{
     REDACTED, Redact, Root as RedactRoot,
 };
 pub use outcome::{
-    Absent, Evidence, Hit, Isolation, Layer, LayerState, Layers, Limit, Outcome, Truncated, Usage,
+    Absent, ContainerRecord, Evidence, Hit, Isolation, Layer, LayerState, Layers, Limit, Outcome,
+    Truncated, Usage,
 };
 pub use permissions::{MAX_PERMISSION_ITEMS, ToolPermissions};
 pub use principal::{InvalidScope, Principal, Scope, Scopes};

@@ -110,8 +110,23 @@ pub enum Isolation {
     Cold,
     /// Forked from an interpreter that had its libraries loaded.
     Zygote,
-    /// Interpreter started ahead in its own sandbox, waiting for its one program.
+    /// Interpreter or container started ahead, waiting for its one program.
     Warm,
+}
+
+/// Container in which a program ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerRecord {
+    /// Engine and its version.
+    pub engine: String,
+    /// Runtime of the engine.
+    pub runtime: String,
+    /// Name of the image, as the tool has it.
+    pub image: String,
+    /// Digest of the image.
+    pub image_id: String,
+    /// Id of the container.
+    pub id: String,
 }
 
 /// Isolation layer of a sandbox.

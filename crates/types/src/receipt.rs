@@ -9,9 +9,9 @@ use std::{borrow::Cow, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Call, CallFile, CallId, Cause, Decision, Digest, ErrorCode, GivenArtifact, Isolation, Json,
-    KeyId, Layers, Limits, Memoised, Outcome, PersonaId, Produced, SessionId, State, Stream,
-    TenantId, Timestamp, ToolRef, Usage,
+    Call, CallFile, CallId, Cause, ContainerRecord, Decision, Digest, ErrorCode, GivenArtifact,
+    Isolation, Json, KeyId, Layers, Limits, Memoised, Outcome, PersonaId, Produced, SessionId,
+    State, Stream, TenantId, Timestamp, ToolRef, Usage,
 };
 
 /// Facts known only to the runner; on the receipt, not in the call row.
@@ -25,6 +25,8 @@ pub struct ReceiptDetails {
     pub egress: Vec<Flow>,
     /// Artifacts that the program was given.
     pub inputs: Vec<GivenArtifact>,
+    /// Container in which the program ran, if it was one.
+    pub container: Option<Box<ContainerRecord>>,
 }
 
 /// Exchange with an external server, perhaps without an answer; for programs, all equal ones.
@@ -112,6 +114,9 @@ pub struct Receipt {
     /// Limits of the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
+    /// Container in which the program ran; none for native sandboxes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Box<ContainerRecord>>,
     /// Hosts that were granted to the sandbox.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<String>,
@@ -216,6 +221,7 @@ impl Receipt {
             layers: finished.and_then(|finished| finished.layers.clone()),
             not_observed: not_observed::words(&call.state, &details),
             limits: details.limits,
+            container: details.container,
             network: details.network,
             egress: details.egress,
             inputs: details.inputs.into_iter().take(MAX_FILES).collect(),

@@ -19,7 +19,7 @@ mod measurement;
 mod measuring;
 mod models;
 mod options;
-mod peers;
+pub(crate) mod peers;
 mod policy;
 mod sandbox;
 mod scratch;

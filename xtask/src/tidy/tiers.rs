@@ -31,6 +31,8 @@ const TIERS: &[(&str, u8)] = &[
     ("ringfence-hostile", 2),
     // The sandbox embeds what is built from it, but does not depend on it.
     ("ringfence-preload", 2),
+    // The same: it starts the program of a container.
+    ("ringfence-container-init", 2),
     ("ringfence-sandbox", 3),
     ("ringfence-engine", 4),
     // It shares rates of keys and mirrors rows of the store, without knowing how a call runs.

@@ -190,7 +190,7 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     };
     let is_ready = matches!(status, "ready" | "degraded");
     let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let missing_layers = shared.engine.missing_layers().to_vec();
+    let missing_layers = shared.engine.missing_layers();
     let policy = Some(policy(&shared, status != "store_unavailable").await);
     let probe = ProbeView { status, sandbox, missing_layers, policy, missing };
     let mut response = reply::json(code, &probe);

@@ -97,7 +97,10 @@ impl<'a> ToolStateView<'a> {
 
 fn runs(recipe: &Recipe) -> String {
     match recipe {
-        Recipe::Command(command) => format!("program in a sandbox: {}", command.argv.join(" ")),
+        Recipe::Command(command) => match &command.image {
+            Some(image) => format!("container of image `{image}`: {}", command.argv.join(" ")),
+            None => format!("program in a sandbox: {}", command.argv.join(" ")),
+        },
         Recipe::Mcp(tool) => format!("tool `{}` of MCP server `{}`", tool.tool, tool.server),
         Recipe::Http(tool) => {
             let of = |one: &HttpOperation| format!("{} {}{}", one.method, one.server, one.path);

@@ -88,7 +88,7 @@ impl Banner<'_> {
         line("data", data.to_string());
         line("isolation", isolation().to_owned());
         if !missing.is_empty() {
-            line("missing", format!("{} (allowed)", layer_names(missing)));
+            line("missing", format!("{} (allowed)", layer_names(&missing)));
         }
         line("policy", format!("{rules}, {}", self.opened.policy));
         line("tools", catalogue.entries().len().to_string());

@@ -12,7 +12,7 @@ use ringfence_models::{Analyser, Embedder, Library};
 use ringfence_otlp::Exporter;
 use ringfence_redis::{Metrics as RedisMetrics, Redis};
 use ringfence_registry::{Config as RegistryConfig, Registry};
-use ringfence_sandbox::{Config as SandboxConfig, Native, Root};
+use ringfence_sandbox::{Backend, Config as SandboxConfig, Docker, Native, Root};
 use ringfence_sqlite::{Db, Options as DbOptions};
 use ringfence_store::{
     Error as StoreError, Log as _, PostgresStore, PostgresUrl, SqliteStore, Store,
@@ -41,6 +41,8 @@ pub(crate) struct Opened {
     db: Db,
     bus: OpenBus,
     sandbox: Native,
+    /// Containers, if an engine is configured.
+    docker: Option<Docker>,
     /// Exporter of traces, if configured.
     exporter: Option<Exporter>,
     /// Watchers of skills and rules.
@@ -97,6 +99,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     if settings.models.profiles.is_some() {
         talked.register(&mut telemetry.registry);
     }
+    let docker = settings.docker.clone().map(Docker::new);
     let models = models(settings);
     let llm = llm(settings);
     trial.await?;
@@ -108,6 +111,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         policy,
         registry: registry.clone(),
         sandbox: Arc::new(sandbox.clone()),
+        containers: docker.clone().map(|docker| Arc::new(docker) as Arc<dyn Backend>),
         fetcher,
         models: models.clone(),
         llm,
@@ -125,6 +129,12 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         engine.access().share_rates(Arc::new(redis.clone()));
         engine.watch_dependency(Dependency { name: "redis", is_up: redis.is_up() });
     }
+    if let Some(docker) = &docker {
+        let (asked, is_up) = (watching.asked(), docker.is_up());
+        engine.watch_dependency(Dependency { name: "docker", is_up });
+        let docker = docker.clone();
+        watchers.push(tokio::spawn(async move { docker.watch(asked).await }));
+    }
     let asked = watching.asked();
     watchers.push(tokio::spawn(async move { registry.watch(asked).await }));
     let open = |config| Intake::open(config, bus.shared(), engine.clone(), counts);
@@ -136,6 +146,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         db,
         bus,
         sandbox,
+        docker,
         exporter,
         watchers,
         watching,
@@ -351,6 +362,9 @@ impl Opened {
             let _ = tokio::time::timeout(WATCHER_GRACE, watcher).await;
         }
         drop(self.engine);
+        if let Some(docker) = &self.docker {
+            docker.close().await;
+        }
         if let Some(webhooks) = &self.webhooks {
             webhooks.stop().await;
         }

@@ -151,7 +151,7 @@ impl Reader<'_> {
     }
 
     /// A setting that may be empty.
-    fn optional<T>(
+    pub(super) fn optional<T>(
         &mut self,
         name: &'static str,
         read: impl Fn(&str) -> Result<T, String>,

@@ -371,6 +371,17 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             "Growth of uncharged kernel memory per minute that triggers the watchdog",
             "512M".into(),
         ),
+        one(
+            "docker.host",
+            "Socket of a container engine for tools with an image: unix:///PATH (default: none)",
+            String::new(),
+        ),
+        one(
+            "docker.runtime",
+            "Runtime of containers, such as runsc (default: the engine's)",
+            String::new(),
+        ),
+        one("docker.prepared", "Containers that are started ahead", "2".into()),
         one("models.folder", "Folder of weights (default: `models` in `data`)", String::new()),
         one(
             "models.embedding",

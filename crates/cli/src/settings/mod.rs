@@ -6,6 +6,7 @@
 
 mod blobs;
 mod bus;
+mod docker;
 mod environment;
 mod file;
 mod keys;
@@ -23,7 +24,7 @@ use ringfence_api::ApiConfig;
 use ringfence_edge::EdgeConfig;
 use ringfence_egress as egress;
 use ringfence_engine as engine;
-use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
+use ringfence_sandbox::{DockerConfig, Language, PoolConfig, WatchdogRules};
 use ringfence_store::PostgresUrl;
 use ringfence_types::{Layer, SecretText};
 
@@ -66,6 +67,8 @@ pub(crate) struct Settings {
     pub(crate) calls: engine::Settings,
     /// Sandboxes.
     pub(crate) sandbox: Sandbox,
+    /// Container engine, if there is one.
+    pub(crate) docker: Option<DockerConfig>,
     /// Limits of all HTTP doors.
     pub(crate) edge: EdgeConfig,
     /// Limits of the REST door.

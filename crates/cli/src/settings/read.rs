@@ -56,6 +56,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
     let secret_keys = read.secret_keys();
     let (kafka, intake, redis) = (read.kafka(), read.intake(), read.redis());
     let models = read.models(&data);
+    let docker = read.docker(&data);
     let folder = layers.get("policy").values.first().map(PathBuf::from);
     let policy = policy::read(folder, layers.policy(), problems);
     let skills = layers.get("skills").values.iter().map(PathBuf::from).collect();
@@ -75,6 +76,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
         stop_grace: stop_grace?,
         calls: calls?,
         sandbox: sandbox?,
+        docker: docker?,
         edge: EdgeConfig { grace: stop_grace?, ..edge? },
         api: api?,
         egress: egress?,

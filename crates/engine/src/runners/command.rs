@@ -39,6 +39,10 @@ impl Runner for Commands {
             Some(InputFile { path, mode: 0o755, content })
         });
         request.files = files.collect();
+        if command.image.is_some() && job.inner().parts.containers.is_some() {
+            // The image says where its programs start.
+            request.cwd = String::new();
+        }
         let args = job.args().as_str();
         request.stdin = Stdin::Bytes(args.as_bytes().to_vec());
         if args.len() <= MAX_PARAMS {

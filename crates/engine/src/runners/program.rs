@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ringfence_policy::Permit;
-use ringfence_sandbox::{Listener, Output, Report, Request, Running};
+use ringfence_sandbox::{Listener, Output, Report, Request, Root, Running};
 use ringfence_types::{
     CallError, CallFiles, Digest, ErrorCode, Finished, Json, Limit, Limits, MinIsolation, Outcome,
     Produced, ReceiptDetails, RedactRoot, SandboxNetwork, Stream, TenantId, Timestamp,
@@ -52,6 +52,13 @@ pub(crate) async fn sandboxed(
         Ok(root) => root,
         Err(error) => return ended(failure(error.code, error.message, started_at)),
     };
+    if let Root::Image(_) = &request.root
+        && (volume.is_some() || !search.patterns.is_empty())
+    {
+        let message =
+            "files that a call leaves are not collected from containers, nor kept for others";
+        return ended(failure(ErrorCode::RootUnavailable, message.to_owned(), started_at));
+    }
     // Variables of the call itself replace those of its tool.
     let own = std::mem::replace(&mut request.env, job.environment());
     request.env.extend(own);
@@ -59,6 +66,10 @@ pub(crate) async fn sandboxed(
         Ok(network) => network,
         Err(error) => return ended(failure(error.code, error.message, started_at)),
     };
+    if network.is_some() && matches!(request.root, Root::Image(_)) {
+        let message = "a container has no network: hosts are granted to native sandboxes only";
+        return ended(failure(ErrorCode::RootUnavailable, message.to_owned(), started_at));
+    }
     if network.is_some() {
         request.limits.network = SandboxNetwork::Loopback;
         request.listeners.push(Listener::Proxy);
@@ -70,7 +81,8 @@ pub(crate) async fn sandboxed(
         ..ReceiptDetails::default()
     };
     let kept_to = permit.obligations().clone();
-    match inner.parts.sandbox.run(permit, request).await {
+    let backend = inner.backend(job.entry);
+    match backend.run(permit, request).await {
         Ok(mut running) => {
             let listeners = std::mem::take(&mut running.listeners);
             let tenant = &job.asked().tenant;
@@ -129,8 +141,12 @@ async fn report(inner: Arc<Inner>, running: Running, ending: Ending) -> Ended {
         details.egress = proxy.flows.flows();
     }
     match ended {
-        Ok(report) if report.outcome == Outcome::Cancelled => Ended::Stopped { details },
+        Ok(report) if report.outcome == Outcome::Cancelled => {
+            details.container = report.container;
+            Ended::Stopped { details }
+        }
         Ok(report) => {
+            details.container = report.container.clone();
             // The time of the call is that of its program.
             let duration = inner.parts.clock.now().since(started_at);
             let (produced, found) = match obligations::met(least.as_ref(), &report) {

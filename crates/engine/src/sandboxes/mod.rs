@@ -145,12 +145,15 @@ impl Engine {
     }
 
     /// Layers that this host lacks and the operator allows to be missing.
-    pub fn missing_layers(&self) -> &[Layer] {
+    pub fn missing_layers(&self) -> Vec<Layer> {
         self.inner.parts.sandbox.missing_layers()
     }
 
     /// Ends every sandbox; for the owner of a stopped engine.
     pub async fn close_sandboxes(&self) {
+        if let Some(containers) = &self.inner.parts.containers {
+            containers.close().await;
+        }
         self.inner.parts.sandbox.close().await;
     }
 

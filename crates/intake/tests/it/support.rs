@@ -172,6 +172,7 @@ async fn engine(folder: &std::path::Path) -> (Engine, Arc<dyn Bus>) {
         policy: Arc::new(Rego::load(&Bundle::built_in()).unwrap()),
         registry: Registry::open(registry).unwrap(),
         sandbox: Arc::new(Native::open(sandbox)),
+        containers: None,
         fetcher: Fetcher::system(ringfence_egress::Options::default()),
         models: Embedder::new(Library::new(folder.join("models")), EmbedderConfig::default()),
         llm: Llm::new(

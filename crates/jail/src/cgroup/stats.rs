@@ -67,6 +67,13 @@ pub struct Sources {
     pub io: &'static str,
 }
 
+impl Sources {
+    /// Names of the files of one version.
+    pub const fn of_version(is_2: bool) -> Self {
+        if is_2 { V2 } else { V1 }
+    }
+}
+
 const V1: Sources = Sources {
     cpu_total: "cpuacct.usage",
     cpu_user: "cpuacct.usage_user",

@@ -182,6 +182,7 @@ const DEFAULT_TIMEOUT_SECS: u64 = 30;
 struct Execution {
     kind: String,
     entrypoint: Vec<String>,
+    image: Option<String>,
     files: BTreeMap<String, String>,
     timeout: u64,
 }
@@ -222,7 +223,7 @@ fn execution(fields: &mut Fields) -> Option<Execution> {
         }
     }
     fields.merge(inner);
-    Some(Execution { kind, entrypoint, files, timeout })
+    Some(Execution { kind, entrypoint, image, files, timeout })
 }
 
 fn program(
@@ -238,16 +239,25 @@ fn program(
                 return None;
             }
             let (argv, files) = (execution.entrypoint.clone(), execution.files.clone());
-            return Some(Recipe::Command(Command { argv, files }));
+            return Some(Recipe::Command(Command { argv, files, image: None }));
         }
         Some("http") => {
             fields.problem("api_requirements", "is missing: `base_url` of the API");
         }
-        Some(kind @ ("docker" | "wasm")) => {
+        Some("docker") => {
+            let execution = execution?;
+            let Some(image) = execution.image.clone() else {
+                fields.problem("execution.image", "is missing: name of an image");
+                return None;
+            };
+            let (argv, files) = (execution.entrypoint.clone(), execution.files.clone());
+            return Some(Recipe::Command(Command { argv, files, image: Some(image) }));
+        }
+        Some(kind @ "wasm") => {
             let words = format!("`{kind}` is not supported; `native` runs a program of the host");
             fields.problem("execution.type", &words);
         }
-        Some(_) => fields.problem("execution.type", "must be native or http"),
+        Some(_) => fields.problem("execution.type", "must be native, docker or http"),
         None => {
             let words =
                 "is missing, and there is no `api_requirements.base_url`: nothing could run";

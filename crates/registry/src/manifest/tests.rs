@@ -106,7 +106,12 @@ fn every_problem_has_its_path() {
 fn what_could_not_run_is_refused() {
     for (change, part) in [
         (json!({"execution": null}), "execution: is missing"),
-        (json!({"execution": {"type": "docker", "image": "x"}}), "execution.type: `docker`"),
+        (json!({"execution": {"type": "docker"}}), "execution.image: is missing"),
+        (
+            json!({"execution": {"type": "docker", "image": "../x"}}),
+            "image: `../x` is not the name",
+        ),
+        (json!({"execution": {"type": "wasm", "module": "x"}}), "execution.type: `wasm`"),
         (json!({"execution": {"type": "magic"}}), "execution.type: must be"),
         (json!({"execution": {"type": "native"}}), "execution.entrypoint: is missing"),
         (

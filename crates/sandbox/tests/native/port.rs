@@ -26,6 +26,7 @@ async fn until_cancelled(canceller: Canceller, stdout: Output, stderr: Output) -
         isolation: Isolation::Cold,
         timings: Timings::default(),
         workspace: None,
+        container: None,
     }
 }
 

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Isolation, Layer};
 
-/// Minimum isolation. Written as a tier (`"cold"`), or as an object where layers are required as well
-/// (`{"tier": "cold", "layers": ["landlock"]}`).
+/// Minimum isolation. Written as a tier (`"cold"`), or as an object where layers are required as well,
+/// or a container runtime (`{"tier": "cold", "layers": ["landlock"], "runtime": "runsc"}`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct MinIsolation {
@@ -14,6 +14,8 @@ pub struct MinIsolation {
     pub tier: Option<Isolation>,
     /// Layers without which the call must not run.
     pub layers: Vec<Layer>,
+    /// Container runtime that the call must run under, such as `runsc`.
+    pub runtime: Option<String>,
 }
 
 impl MinIsolation {
@@ -27,7 +29,11 @@ impl MinIsolation {
 
     /// Whether a sandbox of this tier satisfies the minimum.
     pub fn is_met_by(&self, tier: Isolation) -> bool {
-        self.tier(Some(tier)) == Some(tier)
+        match self.tier {
+            // Anything that was started ahead is not built for the call alone.
+            Some(Isolation::Cold) => tier == Isolation::Cold,
+            Some(Isolation::Zygote | Isolation::Warm) | None => true,
+        }
     }
 
     pub(super) fn and(self, other: Self) -> Self {
@@ -36,7 +42,12 @@ impl MinIsolation {
         layers.dedup();
         let is_cold = [self.tier, other.tier].contains(&Some(Isolation::Cold));
         let tier = if is_cold { Some(Isolation::Cold) } else { self.tier.or(other.tier) };
-        Self { tier, layers }
+        let runtime = match (self.runtime, other.runtime) {
+            // No runtime is called so: a call that must run under two is refused by name.
+            (Some(one), Some(two)) if one != two => Some(format!("{one} and {two}")),
+            (one, two) => one.or(two),
+        };
+        Self { tier, layers, runtime }
     }
 }
 
@@ -55,13 +66,15 @@ struct Both {
     tier: Option<Isolation>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     layers: Vec<Layer>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    runtime: Option<String>,
 }
 
 impl From<Written> for MinIsolation {
     fn from(written: Written) -> Self {
         match written {
-            Written::Tier(tier) => Self { tier: Some(tier), layers: Vec::new() },
-            Written::Both(Both { tier, layers }) => Self { tier, layers },
+            Written::Tier(tier) => Self { tier: Some(tier), ..Self::default() },
+            Written::Both(Both { tier, layers, runtime }) => Self { tier, layers, runtime },
         }
     }
 }
@@ -69,8 +82,10 @@ impl From<Written> for MinIsolation {
 impl From<MinIsolation> for Written {
     fn from(least: MinIsolation) -> Self {
         match least {
-            MinIsolation { tier: Some(tier), layers } if layers.is_empty() => Self::Tier(tier),
-            MinIsolation { tier, layers } => Self::Both(Both { tier, layers }),
+            MinIsolation { tier: Some(tier), layers, runtime: None } if layers.is_empty() => {
+                Self::Tier(tier)
+            }
+            MinIsolation { tier, layers, runtime } => Self::Both(Both { tier, layers, runtime }),
         }
     }
 }

@@ -50,7 +50,7 @@ fn what_is_not_understood_is_refused() {
 fn only_a_sandbox_built_for_the_call_is_cold() {
     let tiers = [Isolation::Cold, Isolation::Zygote, Isolation::Warm];
     for least in tiers {
-        let least_tier = MinIsolation { tier: Some(least), layers: Vec::new() };
+        let least_tier = MinIsolation { tier: Some(least), ..MinIsolation::default() };
         for tier in tiers {
             let expected = least != Isolation::Cold || tier == Isolation::Cold;
             assert_eq!(least_tier.is_met_by(tier), expected, "{least:?} and {tier:?}");
@@ -80,8 +80,9 @@ fn least() -> impl Strategy<Value = MinIsolation> {
     let tiers = vec![Isolation::Cold, Isolation::Zygote, Isolation::Warm];
     let layers = vec![Layer::Landlock, Layer::OwnUid, Layer::Seccomp];
     let layers = prop::collection::vec(prop::sample::select(layers), 0..3);
-    (prop::option::of(prop::sample::select(tiers)), layers)
-        .prop_map(|(tier, layers)| MinIsolation { tier, layers })
+    let runtimes = some(prop::sample::select(vec!["runsc".to_owned(), "kata".to_owned()]));
+    (prop::option::of(prop::sample::select(tiers)), layers, runtimes)
+        .prop_map(|(tier, layers, runtime)| MinIsolation { tier, layers, runtime })
 }
 
 fn redact() -> impl Strategy<Value = Redact> {

@@ -3,7 +3,7 @@
 mod bubblewrap;
 pub(super) mod docker;
 mod runc;
-mod tree;
+pub(crate) mod tree;
 
 use std::path::{Path, PathBuf};
 

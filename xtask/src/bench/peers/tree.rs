@@ -12,7 +12,7 @@ const SUITE: &str = "bookworm";
 const PACKAGES: &str = "python3-minimal";
 
 /// Archive, from the cache or freshly built in `scratch`.
-pub(super) fn archive(scratch: &Path) -> Result<PathBuf> {
+pub(crate) fn archive(scratch: &Path) -> Result<PathBuf> {
     let cache = settings::cache_directory()?;
     let archive = cache.join(format!("debootstrap-{SUITE}-{PACKAGES}.tar"));
     if archive.is_file() {
