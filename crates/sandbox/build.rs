@@ -38,20 +38,25 @@ fn build_container_init(manifest: &Path, out: &Path) {
 /// Writes the table of driver files from the directory listing.
 fn list_drivers(drivers: &Path, table: &Path) {
     println!("cargo::rerun-if-changed={}", drivers.display());
-    let mut paths: Vec<_> = std::fs::read_dir(drivers)
+    let rows = [("", drivers.to_path_buf()), ("sdk/", drivers.join("sdk"))];
+    let rows: String = rows.iter().map(|(prefix, folder)| rows_of(prefix, folder)).collect();
+    std::fs::write(table, format!("&[\n{rows}]\n")).expect("OUT_DIR is writable");
+}
+
+/// Rows of one folder, whose files get names with this prefix.
+fn rows_of(prefix: &str, folder: &Path) -> String {
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
         .expect("the drivers are beside this script")
         .map(|entry| entry.expect("readable directory").path())
         .filter(|path| path.extension().is_some_and(|kind| kind == "py" || kind == "js"))
         .collect();
     paths.sort();
-    let rows: String = paths
-        .iter()
-        .map(|path| {
-            let name = path.file_name().expect("a listed file has a name").to_string_lossy();
-            format!("OwnFile {{ name: {name:?}, content: include_bytes!({path:?}) }},\n")
-        })
-        .collect();
-    std::fs::write(table, format!("&[\n{rows}]\n")).expect("OUT_DIR is writable");
+    let row = |path: &PathBuf| {
+        let name = path.file_name().expect("a listed file has a name").to_string_lossy();
+        let name = format!("{prefix}{name}");
+        format!("OwnFile {{ name: {name:?}, content: include_bytes!({path:?}) }},\n")
+    };
+    paths.iter().map(row).collect()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a build script has no other way to run cargo")]

@@ -175,10 +175,11 @@ fn call(
         persona: known.persona,
         session: request.session.clone(),
         tool: entry.tool.reference(),
-        // What a program asks of a server may have effects there.
+        // What a program asks of a server or of other tools may have effects there.
         pure: entry.tool.is_pure()
             && !entry.keeps_data()
-            && runners::of(entry).network(entry, &request.args).is_empty(),
+            && runners::of(entry).network(entry, &request.args).is_empty()
+            && runners::of(entry).tools(entry, &request.args).is_empty(),
         args: request.args.clone(),
         args_digest: known.args_digest,
         inputs_hash: known.inputs_hash,

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use ringfence_store::CallQuery;
 use ringfence_types::{
     CallId, Cause, Event, KeyId, MAX_DEPTH, PlanStep, Principal, State, Stopper, TurnRef,
-    error_chain,
+    artifact_label as label, error_chain,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -72,7 +72,7 @@ pub(crate) struct Origin {
     /// Identity that the call is made with.
     pub(crate) principal: Principal,
     pub(crate) cause: Option<Box<Cause>>,
-    /// Labels of the sources of the parent's arguments.
+    /// Labels of the sources of the parent's arguments, and of what its children gave it.
     pub(crate) taint: Vec<String>,
     /// The derived idempotency key.
     pub(crate) key: Option<String>,
@@ -146,7 +146,7 @@ pub(crate) fn origin(inner: &Inner, who: &Principal, by: &By) -> Result<Origin, 
     };
     let parent = inner.in_flight.get(id).ok_or(Refused::ParentNotRunning(id))?;
     let call = parent.now().call;
-    let (asked, taint) = (call.asked.clone(), call.taint());
+    let (asked, taint) = (call.asked.clone(), label::union(&call.taint(), &parent.learned()));
     if (asked.key, &asked.tenant) != (who.key, &who.tenant) {
         return Err(Refused::ParentNotRunning(id));
     }

@@ -98,8 +98,14 @@ fn policy_input(active: &ActiveCall, entry: &Entry) -> Input {
     let runner = runners::of(entry);
     input.network = runner.network(entry, active.args());
     input.taint = active.call.taint();
-    input.tool.pure &= input.network.is_empty();
+    let tools = runner.tools(entry, active.args());
+    input.tool.pure &= input.network.is_empty() && tools.is_empty();
     input.grants = entry.grants().map(|grants| grants.names()).unwrap_or_default();
+    for granted in tools.into_iter().map(|tool| format!("tool:{tool}")) {
+        if !input.grants.contains(&granted) {
+            input.grants.push(granted);
+        }
+    }
     let secrets = runner.secrets(entry, active.args());
     input.secrets = secrets.into_values().map(|name| name.to_string()).collect();
     Input { args: active.args().clone(), action: runner.action(entry), ..input }

@@ -10,11 +10,12 @@ use ringfence_sandbox::{
     Output,
     session::interpreter::{Collected, Execution},
 };
-use ringfence_types::{Call, CallId, KeyId, State, Stopper};
+use ringfence_types::{Call, CallId, KeyId, State, Stopper, artifact_label as label};
 use tokio::sync::watch;
 
 use crate::{
     Refused, cause::LoansOnce, detach_on_drop::DetachOnDrop, queue::Turn, sandboxes::Program,
+    sdk::Progress,
 };
 
 /// One call in flight.
@@ -32,6 +33,10 @@ pub(crate) struct InFlight {
     /// The place that the call runs in, while it runs.
     place: Mutex<Option<Arc<Turn>>>,
     pub(crate) loans: LoansOnce,
+    /// Labels of the results that its children gave it.
+    learned: Mutex<Vec<String>>,
+    /// Latest progress report of its program.
+    progress: watch::Sender<Option<Progress>>,
     /// The call of another process that used the idempotency key first.
     repeats: OnceLock<CallId>,
 }
@@ -58,6 +63,8 @@ impl InFlight {
             parent,
             place: Mutex::default(),
             loans: LoansOnce::new(),
+            learned: Mutex::default(),
+            progress: watch::Sender::new(None),
             repeats: OnceLock::new(),
         }
     }
@@ -87,6 +94,27 @@ impl InFlight {
     /// Notes that another call used the idempotency key first, so this one is not recorded.
     pub(crate) fn set_repeats(&self, earlier: CallId) {
         let _ = self.repeats.set(earlier);
+    }
+
+    /// Adds labels of something that the call read.
+    pub(crate) fn learn(&self, labels: &[String]) {
+        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        *learned = label::union(&learned, labels);
+    }
+
+    /// Labels of everything that the call read while it ran.
+    pub(crate) fn learned(&self) -> Vec<String> {
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes how far the program of the call is.
+    pub(crate) fn set_progress(&self, progress: Progress) {
+        self.progress.send_replace(Some(progress));
+    }
+
+    /// The latest report of the call's program.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        self.progress.borrow().clone()
     }
 
     /// Whether the call was asked to end.

@@ -48,6 +48,7 @@ mod request;
 mod roots;
 mod runners;
 mod sandboxes;
+mod sdk;
 mod secrets;
 mod sources;
 mod stage_spans;
@@ -84,6 +85,7 @@ pub use self::{
     roots::RootSettings,
     runners::builtin::{CANVAS_BYTES, tools as builtin_tools, tools_with as builtin_tools_with},
     sandboxes::{Attachment, KEPT_OUTPUT, Program, Sandbox, SandboxLimits, types as sandbox},
+    sdk::Progress,
     secrets::{InvalidSecretKey, NewSecret, SecretError, SecretInfo, SecretKey, SecretKeys},
     sources::{BrokenTool, Finding, Health, SourceError, SourceState},
     subject::Subject,

@@ -19,6 +19,10 @@ impl ActiveCall {
         let files = finished.files.as_ref().filter(|_| finished.memoised.is_none());
         let files = files.map_or(&[][..], |files| &files.stored);
         let labels = self.labels();
+        // The parent reads the result, so what it makes from here on may come from it.
+        if let Some(parent) = &self.in_flight().parent {
+            parent.learn(&labels);
+        }
         let artifacts: Vec<_> = files.iter().map(|file| self.artifact(file, &labels)).collect();
         self.pending.edges = self.edges(!artifacts.is_empty());
         self.pending.artifacts = artifacts;
@@ -26,7 +30,8 @@ impl ActiveCall {
 
     /// Labels of everything that the call makes.
     pub(crate) fn labels(&self) -> Vec<String> {
-        label::union(&self.call.taint(), &own_labels(&self.details))
+        let own = label::union(&self.call.taint(), &own_labels(&self.details));
+        label::union(&own, &self.in_flight().learned())
     }
 
     fn artifact(&self, file: &CallFile, labels: &[String]) -> NewArtifact {

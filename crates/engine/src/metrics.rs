@@ -4,6 +4,7 @@
 
 mod labels;
 mod scrape;
+mod sdk;
 mod tool;
 
 use std::{
@@ -27,6 +28,7 @@ use self::{
         ToolReason,
     },
     scrape::Scraped,
+    sdk::SdkMetrics,
     tool::{Timing, ToolMetrics},
 };
 use crate::{ErasedRecords, engine::Inner};
@@ -56,6 +58,8 @@ pub struct Metrics {
     memo: Family<ToolLookup, Counter>,
     retries: Family<ToolLabel, Counter>,
     erased: Family<RecordLabel, Counter>,
+    /// Requests of programs in sandboxes.
+    pub(crate) sdk: SdkMetrics,
     scraped: Scraped,
     /// Tools whose requests were refused.
     refused: Names,
@@ -67,6 +71,7 @@ impl Metrics {
     pub(crate) fn new(mut registry: Registry) -> Self {
         let timing = || Timing::new_with_constructor(tool::buckets);
         let scraped = Scraped::register(&mut registry);
+        let sdk = SdkMetrics::register(&mut registry);
         let mut metrics = Self {
             registry,
             requests: Family::default(),
@@ -82,6 +87,7 @@ impl Metrics {
             memo: Family::default(),
             retries: Family::default(),
             erased: Family::default(),
+            sdk,
             scraped,
             refused: Names::default(),
             tools: RwLock::default(),

@@ -9,7 +9,7 @@ use ringfence_types::{
 };
 use tokio::sync::watch;
 
-use crate::{Engine, active_call::ActiveCall, awaited::stands_still, engine::Inner};
+use crate::{Engine, Progress, active_call::ActiveCall, awaited::stands_still, engine::Inner};
 
 /// One of a program's output streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,6 +175,13 @@ impl Engine {
             _ => Stream::default(),
         };
         kept_output(self.inner.parts.store.as_ref(), kept, offset).await.map(Some)
+    }
+
+    /// The latest progress report of a running call's program, if it made one.
+    pub fn progress(&self, who: &Principal, id: CallId) -> Option<Progress> {
+        let in_flight = self.inner.in_flight.get(id)?;
+        let is_own = in_flight.now().call.asked.tenant == who.tenant;
+        in_flight.progress().filter(|_| is_own)
     }
 
     /// Facts as they are recorded, after the given one.

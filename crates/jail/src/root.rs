@@ -390,6 +390,7 @@ impl Tree<'_> {
         attack: Option<OwnedFd>,
     ) -> sys::Result<()> {
         self.dir(".ringfence/bin")?;
+        self.dir(".ringfence/sdk")?;
         for file in own {
             self.file(&format!(".ringfence/{}", file.name), file.content, 0o755)?;
         }

@@ -27,7 +27,8 @@ pub struct Input {
     pub args: Json,
     /// Id of the call.
     pub call_id: CallId,
-    /// Grants of the tool at its approval: `host:…`, `secret:…`, `tool:…`, `storage`.
+    /// Grants of the tool at its approval: `host:…`, `secret:…`, `tool:…`, `storage`; and `tool:…` for each
+    /// tool that the call asks for, so that its programs may call it.
     #[serde(default)]
     pub grants: Vec<String>,
     /// Client metadata. It is unverified, so rules must not trust it.

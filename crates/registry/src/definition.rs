@@ -198,6 +198,7 @@ impl Definition {
             env: BTreeMap::new(),
             secrets: secrets(granted),
             outputs: Vec::new(),
+            tools: granted.tools.clone(),
             requirements: Vec::new(),
             image: None,
             limits: granted.apply(&self.limits),

@@ -243,6 +243,7 @@ impl Entry {
             network: manifest.network.clone(),
             env: manifest.env.clone(),
             secrets: manifest.secrets.clone(),
+            tools: manifest.tools.clone(),
             requirements: manifest.requirements.clone(),
             image: manifest.image.clone(),
             tags: manifest.tags,

@@ -49,7 +49,9 @@ def _execute_quietly(described):
     os.dup2(heard, 1)
     os.dup2(heard, 2)
     try:
-        skill.loaded = _execute(described["filename"], described["code"], described["files"])
+        skill.loaded = _execute(
+            described["filename"], described["code"], described["files"], described.get("paths", ())
+        )
         sys.stdout.flush()
         sys.stderr.flush()
         said = os.fstat(heard).st_size
@@ -64,9 +66,10 @@ def _execute_quietly(described):
         raise Refused("it keeps files open")
 
 
-def _execute(path, code, files):
+def _execute(path, code, files, paths):
     place = sys.meta_path.index(PathFinder)
     sys.meta_path.insert(place, Beside(os.path.dirname(path), files))
+    sys.path.extend(paths)
     module = stage.fresh_module(skill.module_name(path), path, code)
     exec(compile(code, path, "exec", dont_inherit=True), module.__dict__)
     return module

@@ -85,6 +85,7 @@ function refuse(job, message) {
 }
 
 function execute(job) {
+  if (typeof job.call === 'string') process.env.RINGFENCE_CALL_ID = job.call;
   state.count += 1;
   const cell = { id: job.id ?? null, name: `<cell-${state.count}>`, code: job.code };
   cell.finish = (outcome) => {

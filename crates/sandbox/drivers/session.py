@@ -82,7 +82,9 @@ class Session:
 
     def execute(self, job):
         """Runs a cell and tells its events."""
-        stage.check(job, {"code": "a string"}, {})
+        stage.check(job, {"code": "a string"}, {"call": "a string"})
+        if job.get("call") is not None:
+            os.environ["RINGFENCE_CALL_ID"] = job["call"]
         self.count += 1
         self.current, self.shown = job.get("id"), []
         error = self._guarded(lambda: self._cell(job["code"]))
@@ -196,6 +198,7 @@ class Session:
         return {"matches": matches, "cursor_start": start, "cursor_end": cursor}
 
     def _directory(self):
+        stage.interpreter_variables(os.environ)
         try:
             sys.path.insert(0, os.getcwd())
         except OSError:

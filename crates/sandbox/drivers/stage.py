@@ -71,7 +71,7 @@ def _environment(wanted):
     replace_environment(wanted)
     if "TZ" in wanted:
         time.tzset()
-    _interpreter_variables(wanted)
+    interpreter_variables(wanted)
 
 
 def replace_environment(wanted):
@@ -83,7 +83,7 @@ def replace_environment(wanted):
             os.environ[name] = value
 
 
-def _interpreter_variables(wanted):
+def interpreter_variables(wanted):
     """The variables a started interpreter would have read; this one runs already."""
     for place in reversed(wanted.get("PYTHONPATH", "").split(os.pathsep)):
         if place:

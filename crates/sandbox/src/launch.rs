@@ -184,7 +184,32 @@ pub(crate) fn environment(request: &Request) -> std::collections::BTreeMap<Strin
     }
     env.extend(proxy_environment(&request.listeners));
     env.extend(request.env.clone());
+    add_sdk(&mut env, &request.listeners);
     env
+}
+
+/// Folder of the modules that speak to the server, in every sandbox.
+pub(crate) const SDK_FOLDER: &str = "/.ringfence/sdk";
+
+/// Lets interpreters find the modules of the SDK, if the sandbox has its socket: behind every path of the
+/// program's own.
+pub(crate) fn add_sdk(
+    env: &mut std::collections::BTreeMap<String, String>,
+    listeners: &[Listener],
+) {
+    if !listeners.contains(&sdk_listener()) {
+        return;
+    }
+    for name in ["PYTHONPATH", "NODE_PATH"] {
+        let paths = env.entry(name.to_owned()).or_default();
+        let separator = if paths.is_empty() { "" } else { ":" };
+        *paths = format!("{paths}{separator}{SDK_FOLDER}");
+    }
+}
+
+/// The socket by which programs of a sandbox call tools: `/box/ringfence.sock`.
+pub fn sdk_listener() -> Listener {
+    Listener::Unix("ringfence.sock".to_owned())
 }
 
 /// Variables by which programs find the proxy; none if there is no proxy. A program that ignores

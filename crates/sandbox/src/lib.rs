@@ -55,6 +55,7 @@ pub use error::Error;
 pub use follower::Follower;
 pub use health::{SetupRules, Unavailable};
 pub use hints::Hint;
+pub use launch::sdk_listener;
 pub use native::{Config, Native};
 pub use output::{Chunk, Output};
 pub use own_files::own_files;

@@ -14,6 +14,8 @@ pub(crate) struct Module {
     filename: String,
     /// Python files beside it, by their path in the workspace.
     files: BTreeMap<String, String>,
+    /// Folders that it imports from, beside those of the interpreter.
+    paths: Vec<&'static str>,
 }
 
 impl Module {
@@ -27,7 +29,9 @@ impl Module {
             Some((path, text.to_owned()))
         });
         let filename = launch::workspace_file(file);
-        Some(Self { code: code.to_string(), filename, files: beside.collect() })
+        let has_sdk = request.listeners.contains(&launch::sdk_listener());
+        let paths = has_sdk.then_some(launch::SDK_FOLDER).into_iter().collect();
+        Some(Self { code: code.to_string(), filename, files: beside.collect(), paths })
     }
 
     /// File that contains the module, or is empty.

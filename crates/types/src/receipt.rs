@@ -27,6 +27,8 @@ pub struct ReceiptDetails {
     pub inputs: Vec<GivenArtifact>,
     /// Container in which the program ran, if it was one.
     pub container: Option<Box<ContainerRecord>>,
+    /// Tools that its programs were allowed to call.
+    pub tools: Vec<String>,
 }
 
 /// Exchange with an external server, perhaps without an answer; for programs, all equal ones.
@@ -123,6 +125,9 @@ pub struct Receipt {
     /// Network exchanges through the server, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub egress: Vec<Flow>,
+    /// Tools that its programs were allowed to call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
     /// Artifacts that the program was given: the first of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<GivenArtifact>,
@@ -224,6 +229,7 @@ impl Receipt {
             container: details.container,
             network: details.network,
             egress: details.egress,
+            tools: details.tools,
             inputs: details.inputs.into_iter().take(MAX_FILES).collect(),
             files: files.iter().take(MAX_FILES).cloned().collect(),
             files_digest: (files.len() > MAX_FILES).then(|| Digest::of_json(&Json::plain(&files))),

@@ -41,6 +41,9 @@ pub struct Tool {
     /// Patterns of the files in its workspace that are stored as artifacts when a call ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
+    /// Tools that its programs may call; `*` for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
     /// Python packages that its code imports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<String>,

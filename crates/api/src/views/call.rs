@@ -1,5 +1,6 @@
 //! View of a call.
 
+use ringfence_engine::Progress;
 use ringfence_types::{
     ApprovalId, ArtifactId, Call, CallError, CallFile, CallFiles, CallId, Cause, Decision, Digest,
     Finished, Flow, GivenArtifact, Isolation, Json, Layers, Memoised, Obligations, Outcome,
@@ -118,6 +119,12 @@ pub(crate) struct CallView<'a> {
     /// Hosts that were granted to its sandbox.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     network: &'a [String],
+    /// Tools that its programs were allowed to call.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    tools: &'a [String],
+    /// Progress of its program, as it reported last; while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<ProgressView>,
     /// Exchanges with other servers: host, port, method, bytes, and the verdict of those refused.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schema(value_type = Vec<Object>)]
@@ -155,6 +162,20 @@ pub(crate) struct CallStateView {
     id: CallId,
     /// As `state` of a call.
     state: &'static str,
+}
+
+/// Progress of a program.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CallProgress)]
+pub(crate) struct ProgressView {
+    /// Amount that is done.
+    done: f64,
+    /// Amount of all work, if it said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<f64>,
+    /// Message for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
 }
 
 impl<'a> CancelView<'a> {
@@ -401,6 +422,8 @@ impl<'a> CallView<'a> {
             taint: call.taint(),
             inputs: &[],
             network: &[],
+            tools: &[],
+            progress: None,
             egress: &[],
             inputs_hash: call.inputs_hash(),
             outputs_hash: finished
@@ -417,11 +440,18 @@ impl<'a> CallView<'a> {
         }
     }
 
+    /// The call with the progress of its program.
+    pub(crate) fn with_progress(mut self, progress: Option<Progress>) -> Self {
+        self.progress =
+            progress.map(|Progress { done, total, message }| ProgressView { done, total, message });
+        self
+    }
+
     /// The call with what only its receipt says.
     pub(crate) fn with_receipt(mut self, receipt: Option<&'a Receipt>) -> Self {
         if let Some(receipt) = receipt {
             (self.network, self.egress) = (&receipt.network, &receipt.egress);
-            self.inputs = &receipt.inputs;
+            (self.inputs, self.tools) = (&receipt.inputs, &receipt.tools);
         }
         self
     }

@@ -76,6 +76,9 @@ pub(crate) struct SandboxLimitArgs {
     /// Ask for network access to a host, such as pypi.org or api.example.com:8443; repeatable
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
+    /// Tool that its programs may call with the SDK, or `*` for all; repeatable
+    #[arg(long, value_name = "TOOL")]
+    pub(crate) allow_tool: Vec<String>,
     /// End it after this time without use [default: 10m]
     #[arg(long, value_name = "TIME")]
     pub(crate) idle: Option<String>,

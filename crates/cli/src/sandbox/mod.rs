@@ -113,6 +113,9 @@ fn request(args: &SandboxLimitArgs) -> Result<Value, Failure> {
     if !args.allow_host.is_empty() {
         body.insert("hosts".to_owned(), args.allow_host.clone().into());
     }
+    if !args.allow_tool.is_empty() {
+        body.insert("tools".to_owned(), args.allow_tool.clone().into());
+    }
     Ok(body.into())
 }
 

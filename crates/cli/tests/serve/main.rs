@@ -33,6 +33,7 @@ mod remains;
 mod retention;
 mod rows;
 mod sandboxes;
+mod sdk;
 mod secrets;
 mod session_calls;
 mod settings;

@@ -26,6 +26,7 @@ use crate::{
     in_flight::InFlight,
     network::{self, NetworkGrant},
     queue::{Full, Place},
+    sdk::ToolGrant,
     secrets::{self, SecretGrant},
 };
 
@@ -73,6 +74,23 @@ pub(crate) trait Runner: fmt::Debug + Send + Sync {
     /// Secrets that a call with these arguments asks for, by the variable that has the placeholder.
     fn secrets(&self, entry: &Entry, _args: &Json) -> BTreeMap<String, SecretName> {
         entry.tool.secrets.clone()
+    }
+
+    /// Tools that the programs of a call with these arguments may call.
+    fn tools(&self, entry: &Entry, _args: &Json) -> Vec<String> {
+        entry.tool.tools.clone()
+    }
+
+    /// Tools that a call with these arguments gives to programs which its caller chose. A program that
+    /// makes such a call must have been granted all of them.
+    fn passes_on(
+        &self,
+        _inner: &Inner,
+        _tenant: &TenantId,
+        _entry: &Entry,
+        _args: &Json,
+    ) -> Vec<String> {
+        Vec::new()
     }
 
     /// Image that a call with these arguments runs in; the host's files without one.
@@ -173,6 +191,11 @@ impl<'a> Job<'a> {
             Some(secrets) => granted.with_secrets(secrets),
             None => granted,
         }))
+    }
+
+    /// Tools that the programs of this call may call; none if it asks for none.
+    pub(crate) fn tool_grant(&self) -> Option<ToolGrant> {
+        ToolGrant::of(of(self.entry).tools(self.entry, self.args()))
     }
 
     /// Secrets that the call asks for; none if it asks for none.

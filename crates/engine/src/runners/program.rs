@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ringfence_policy::Permit;
-use ringfence_sandbox::{Listener, Output, Report, Request, Root, Running};
+use ringfence_sandbox::{Listener, Output, Report, Request, Root, Running, sdk_listener};
 use ringfence_types::{
     CallError, CallFiles, Digest, ErrorCode, Finished, Json, Limit, Limits, MinIsolation, Outcome,
     Produced, ReceiptDetails, RedactRoot, SandboxNetwork, Stream, TenantId, Timestamp,
@@ -21,6 +21,7 @@ use crate::{
     obligations,
     record::Ended,
     roots,
+    sdk::{CALL_VARIABLE, SdkCaller, ServedSdk},
     tool_data::Volume,
 };
 
@@ -74,17 +75,28 @@ pub(crate) async fn sandboxed(
         request.limits.network = SandboxNetwork::Loopback;
         request.listeners.push(Listener::Proxy);
     }
+    let tools = job.tool_grant();
+    if tools.is_some() {
+        request.listeners.push(sdk_listener());
+        request.env.insert(CALL_VARIABLE.to_owned(), job.asked().id.to_string());
+    }
     let details = ReceiptDetails {
         limits: Some(request.limits.clone()),
         network: network.as_ref().map(|network| network.hosts.clone()).unwrap_or_default(),
         inputs: given.artifacts,
+        tools: tools.as_ref().map(|tools| tools.names().to_vec()).unwrap_or_default(),
         ..ReceiptDetails::default()
     };
     let kept_to = permit.obligations().clone();
     let backend = inner.backend(job.entry);
     match backend.run(permit, request).await {
         Ok(mut running) => {
-            let listeners = std::mem::take(&mut running.listeners);
+            let mut listeners = std::mem::take(&mut running.listeners);
+            let socket = tools.is_some().then(|| listeners.pop()).flatten();
+            let sdk = match tools.map(|tools| tools.serve(&inner, socket)).transpose() {
+                Ok(sdk) => sdk.map(|sdk| (sdk.speak_for(job.asked().id), sdk)),
+                Err(error) => return ended(failure(error.code, error.message, started_at)),
+            };
             let tenant = &job.asked().tenant;
             let served = network.map(|network| network.serve(&inner, tenant, listeners));
             let proxy = match served.transpose() {
@@ -96,7 +108,7 @@ pub(crate) async fn sandboxed(
             let least = kept_to.min_isolation;
             let tenant = tenant.clone();
             let ending =
-                Ending { least, reading, started_at, details, proxy, search, volume, tenant };
+                Ending { least, reading, started_at, details, proxy, sdk, search, volume, tenant };
             let wait = report(inner, running, ending);
             Started::Running(Work::program(wait, canceller))
         }
@@ -120,6 +132,7 @@ struct Ending {
     started_at: Timestamp,
     details: ReceiptDetails,
     proxy: Option<ServedProxy>,
+    sdk: Option<(SdkCaller, ServedSdk)>,
     search: Search,
     volume: Option<Volume>,
     tenant: TenantId,
@@ -135,8 +148,11 @@ fn search(job: &Job<'_>, permit: &Permit, given: &Loaded, request: &Request) -> 
 }
 
 async fn report(inner: Arc<Inner>, running: Running, ending: Ending) -> Ended {
-    let Ending { least, reading, started_at, mut details, proxy, search, volume, tenant } = ending;
+    let Ending { least, reading, started_at, mut details, proxy, sdk, search, volume, tenant } =
+        ending;
     let ended = running.wait().await;
+    // Nothing speaks for the call any more.
+    drop(sdk);
     if let Some(proxy) = proxy {
         details.egress = proxy.flows.flows();
     }

@@ -70,6 +70,16 @@ impl Inner {
         (owner == Some(owner_of(asked).1)).then_some(session)
     }
 
+    /// Tools granted to a sandbox of the tenant.
+    pub(crate) fn granted_tools(&self, tenant: &TenantId, id: &SessionId) -> Vec<String> {
+        if self.sandbox_of(tenant, id).is_none() {
+            return Vec::new();
+        }
+        let table = lock(&self.sandboxes.tables).get(id).cloned();
+        let grant = table.and_then(|table| table.tool_grant());
+        grant.map(|grant| grant.names().to_vec()).unwrap_or_default()
+    }
+
     /// Numbers of all sandboxes and of the tenant's.
     pub(crate) fn count_sandboxes(&self, tenant: &TenantId) -> (usize, usize) {
         let all = self.parts.sandbox.sessions();

@@ -12,7 +12,10 @@ use ringfence_sandbox::session::{Interpreter, Process};
 use ringfence_types::{CallId, ReceiptDetails, Timestamp};
 
 use super::{KEPT_OUTPUT, lock};
-use crate::network::{NetworkGrant, ServedProxy};
+use crate::{
+    network::{NetworkGrant, ServedProxy},
+    sdk::{SdkCaller, ServedSdk, ToolGrant},
+};
 
 /// Programs that have ended and are kept, and bytes of their output.
 const MAX_ENDED: usize = 64;
@@ -24,6 +27,7 @@ pub(crate) struct SandboxTable {
     programs: Mutex<BTreeMap<u32, Program>>,
     interpreters: Mutex<Interpreters>,
     network: OnceLock<TableNetwork>,
+    sdk: OnceLock<ServedSdk>,
 }
 
 /// Network access of a sandbox.
@@ -68,13 +72,31 @@ impl SandboxTable {
         self.network.get().map(|network| network.grant.clone())
     }
 
-    /// Network part of the receipt of a call in this sandbox: the flows since the last such call.
-    /// Programs share the network, so flows of one that runs at the same time are among them.
-    pub(crate) fn network_details(&self) -> ReceiptDetails {
-        let Some(network) = self.network.get() else { return ReceiptDetails::default() };
+    /// Keeps the SDK of the sandbox for as long as the sandbox lives.
+    pub(crate) fn set_sdk(&self, sdk: ServedSdk) {
+        let _ = self.sdk.set(sdk);
+    }
+
+    /// Tools granted to the sandbox.
+    pub(crate) fn tool_grant(&self) -> Option<ToolGrant> {
+        self.sdk.get().map(|sdk| sdk.grant().clone())
+    }
+
+    /// Lets programs of the sandbox speak for a call; none if no tools were granted.
+    pub(crate) fn speak_for(&self, call: CallId) -> Option<SdkCaller> {
+        self.sdk.get().map(|sdk| sdk.speak_for(call))
+    }
+
+    /// Hosts, tools and network exchanges for the receipt of a call in this sandbox: the exchanges since the
+    /// last such call. Programs share the network, so those of one that runs at the same time are among
+    /// them.
+    pub(crate) fn access_details(&self) -> ReceiptDetails {
+        let network = self.network.get();
+        let tools = self.sdk.get().map(|sdk| sdk.grant().names().to_vec());
         ReceiptDetails {
-            network: network.grant.hosts.clone(),
-            egress: network.proxy.flows.take(),
+            network: network.map(|network| network.grant.hosts.clone()).unwrap_or_default(),
+            egress: network.map(|network| network.proxy.flows.take()).unwrap_or_default(),
+            tools: tools.unwrap_or_default(),
             ..ReceiptDetails::default()
         }
     }

@@ -169,6 +169,7 @@ pub(crate) fn load(files: &Files) -> Result<Skill, Vec<String>> {
         env: Default::default(),
         secrets: Default::default(),
         outputs: Vec::new(),
+        tools: Vec::new(),
         requirements: Vec::new(),
         image: None,
     };

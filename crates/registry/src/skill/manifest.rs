@@ -16,7 +16,7 @@ pub(crate) const SAFETY_FLAGS: [&str; 6] =
     ["none", "pii_risk", "external_call", "side_effect", "file_system", "network_access"];
 
 /// Known keys.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "name",
     "version",
     "description",
@@ -29,6 +29,7 @@ const KEYS: [&str; 14] = [
     "env",
     "secrets",
     "outputs",
+    "tools",
     "requirements",
     "image",
 ];
@@ -94,6 +95,8 @@ pub(crate) struct Manifest {
     pub(crate) secrets: BTreeMap<String, SecretName>,
     /// Patterns of the files that are stored when a call ends.
     pub(crate) outputs: Vec<String>,
+    /// Tools that the handler may call; `*` for all.
+    pub(crate) tools: Vec<String>,
     /// Python packages that the handler imports.
     pub(crate) requirements: Vec<String>,
     /// Imported image whose files calls have.
@@ -136,6 +139,7 @@ fn manifest(fields: &mut Fields) -> Option<Manifest> {
     let env = fields.variables("env", env_value);
     let secrets = fields.secrets();
     let outputs = fields.list("outputs", pattern);
+    let tools = fields.list("tools", tool);
     let requirements = fields.list("requirements", requirement);
     let image = fields.image();
     if image.as_ref().is_some_and(Option::is_some)
@@ -159,6 +163,7 @@ fn manifest(fields: &mut Fields) -> Option<Manifest> {
         env: env?,
         secrets: secrets?,
         outputs: outputs?,
+        tools: tools?,
         requirements: requirements?,
         image: image?,
     })
@@ -206,6 +211,14 @@ fn tag(text: &str) -> Result<String, String> {
 fn host(text: &str) -> Result<String, String> {
     let parsed = text.parse::<HostRule>();
     parsed.map(|_| text.to_owned()).map_err(|invalid| invalid.to_string())
+}
+
+/// Name of another tool, or `*`.
+fn tool(text: &str) -> Result<String, String> {
+    match text == "*" || text.parse::<ToolName>().is_ok() {
+        true => Ok(text.to_owned()),
+        false => Err(format!("`{}` is not the name of a tool, nor `*`", shown(text))),
+    }
 }
 
 /// Python package with an optional version, as `requirements.txt` names it; no URL, path or option.

@@ -95,6 +95,7 @@ pub(crate) fn builtin(name: &str) -> Tool {
         env: BTreeMap::new(),
         secrets: BTreeMap::new(),
         outputs: Vec::new(),
+        tools: Vec::new(),
         requirements: Vec::new(),
         image: None,
         tags: Vec::new(),

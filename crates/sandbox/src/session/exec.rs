@@ -14,7 +14,7 @@ use super::{
     terminal::Terminal,
 };
 use crate::{
-    launch::{RESULT_FD, proxy_environment},
+    launch::{RESULT_FD, add_sdk, proxy_environment},
     streams::Streams,
 };
 
@@ -118,6 +118,7 @@ fn message(shared: &Shared, request: &ExecRequest) -> Exec {
     }
     env.extend(shared.request.env.clone());
     env.extend(request.env.clone());
+    add_sdk(&mut env, &shared.request.listeners);
     Exec {
         id: 0,
         argv: request.argv.clone(),

@@ -92,7 +92,7 @@ pub async fn data_of_a_tool_keeps_to_its_quota(store: &Arc<dyn Store>) {
     assert!(matches!(refused, ToolDataChanged::TooLarge(_)), "{refused:?}");
 }
 
-/// Of many changes at once that fit one by one, no more are made than fit together.
+/// Many changes at once that fit one by one: no more are made than fit together.
 pub async fn of_many_changes_of_data_no_more_are_made_than_fit(store: &Arc<dyn Store>) {
     let of = scope(ToolDataKind::State);
     let changes = (0..8).map(|number| {

@@ -53,7 +53,9 @@ pub(crate) async fn read(
         true => shared.engine.receipt(caller.principal(), id).await?,
         false => None,
     };
-    Ok(reply::ok(&CallView::of(&call).with_receipt(receipt.as_ref())))
+    let progress = shared.engine.progress(caller.principal(), id);
+    let progress = progress.filter(|_| !call.state.is_final());
+    Ok(reply::ok(&CallView::of(&call).with_progress(progress).with_receipt(receipt.as_ref())))
 }
 
 /// Cancels a call.

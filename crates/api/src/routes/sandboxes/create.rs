@@ -1,6 +1,10 @@
 //! Creating a sandbox, empty or from a snapshot.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     extract::{Request, State},
@@ -8,7 +12,7 @@ use axum::{
 };
 use http::{HeaderName, HeaderValue, StatusCode, Uri, header};
 use ringfence_engine::sandbox::session::{Session, SessionId};
-use ringfence_types::{Bytes, Digest, Json, MAX_TERMINALS, SandboxNetwork, SecretName};
+use ringfence_types::{Bytes, Digest, Json, MAX_TERMINALS, SandboxNetwork, SecretName, ToolName};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
@@ -55,6 +59,10 @@ pub(crate) struct SandboxBody {
     image: Option<String>,
     /// Secrets that are added to requests of its programs, by the variable that has a placeholder.
     secrets: Option<BTreeMap<String, String>>,
+    /// Tools that its programs may call with the SDK: names, or `*` for all; at most 64. Each call is
+    /// decided and recorded as any other.
+    #[schema(max_items = 64)]
+    tools: Option<Vec<String>>,
 }
 
 /// Limits of all programs of a sandbox together.
@@ -251,6 +259,7 @@ fn check(asked: &Json) -> Result<(), Problem> {
     metadata(&mut fields);
     hosts(&mut fields);
     secrets(&mut fields);
+    tools(&mut fields);
     let image: Option<String> = fields.optional("image");
     let plain =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
@@ -318,6 +327,19 @@ fn hosts(fields: &mut Fields<'_>) {
     if hosts.len() > MAX_HOSTS || !hosts.iter().all(fits) {
         let rule = format!("at most {MAX_HOSTS} hosts of 1 to {MAX_HOST_CHARS} characters");
         fields.fault("hosts", rule);
+    }
+}
+
+/// Maximum of tools.
+const MAX_TOOLS: usize = 64;
+
+fn tools(fields: &mut Fields<'_>) {
+    let tools: Vec<String> = fields.optional("tools").unwrap_or_default();
+    let fits = |name: &String| name == "*" || name.parse::<ToolName>().is_ok();
+    let unique: BTreeSet<_> = tools.iter().collect();
+    if tools.len() > MAX_TOOLS || unique.len() < tools.len() || !tools.iter().all(fits) {
+        let rule = format!("at most {MAX_TOOLS} different names of tools, or `*`");
+        fields.fault("tools", rule);
     }
 }
 

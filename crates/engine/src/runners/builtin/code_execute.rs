@@ -6,7 +6,10 @@ use ringfence_types::{CallFile, CallFiles, ErrorCode, Json, Produced};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Builtin, Job, UsedSandbox, hosts_schema, image_schema, object, secrets_schema, text};
+use super::{
+    Builtin, Job, UsedSandbox, hosts_schema, image_schema, object, secrets_schema, text,
+    tools_schema,
+};
 use crate::{
     runners::{
         program::{failed, sandboxed},
@@ -28,6 +31,7 @@ pub(super) const TOOL: Builtin = Builtin {
                 "language": {"enum": ["python", "javascript", "bash"], "default": "python"},
                 "hosts": hosts_schema(),
                 "secrets": secrets_schema(),
+                "tools": tools_schema(),
                 "env": {
                     "type": "object", "additionalProperties": {"type": "string"},
                     "description": "Variables of its environment",

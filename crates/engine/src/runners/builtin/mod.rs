@@ -3,9 +3,12 @@
 //! Tools that only read their arguments run inline: there is nothing to confine. Code runs in a
 //! sandbox like any skill.
 
+mod artifact_read;
+mod artifact_search;
 mod artifact_write;
 mod canvas_append;
 mod code_execute;
+mod diagram_render;
 mod echo;
 mod embed_text;
 mod file_read;
@@ -23,9 +26,10 @@ use std::{collections::BTreeMap, pin::Pin, time::Duration};
 use async_trait::async_trait;
 use ringfence_policy::{Action, Permit};
 use ringfence_registry::{Entry, Violation};
+use ringfence_sandbox::session::SessionId;
 use ringfence_types::{
     Bytes, Call, CallError, Digest, ErrorCode, Json, Limits, Origin, Produced, SecretName,
-    Timestamp, Tool, ToolName,
+    TenantId, Timestamp, Tool, ToolName,
 };
 use serde_json::{Value, json};
 
@@ -35,6 +39,7 @@ use super::{
     work::{Started, ended, failure, without_program},
 };
 use crate::{
+    engine::Inner,
     given::Takes,
     use_cases::{DISCOVERY_TOOL, DiscoverySettings},
     validate,
@@ -87,6 +92,9 @@ const BUILTINS: &[Builtin] = &[
     embed_text::TOOL,
     llm_generate::TOOL,
     artifact_write::TOOL,
+    artifact_read::TOOL,
+    artifact_search::TOOL,
+    diagram_render::TOOL,
     packages_install::TOOL,
     tool_search::TOOL,
     tool_discover::TOOL,
@@ -188,6 +196,31 @@ impl Runner for Builtins {
         }
     }
 
+    fn tools(&self, entry: &Entry, args: &Json) -> Vec<String> {
+        match find(&entry.tool.name) {
+            Some(builtin) if builtin.sandbox == UsedSandbox::New => tools_of(args),
+            _ => Vec::new(),
+        }
+    }
+
+    fn passes_on(
+        &self,
+        inner: &Inner,
+        tenant: &TenantId,
+        entry: &Entry,
+        args: &Json,
+    ) -> Vec<String> {
+        #[derive(serde::Deserialize)]
+        struct InSandbox {
+            sandbox: SessionId,
+        }
+        let mut tools = self.tools(entry, args);
+        if let Ok(InSandbox { sandbox }) = args.read() {
+            tools.extend(inner.granted_tools(tenant, &sandbox));
+        }
+        tools
+    }
+
     fn image(&self, entry: &Entry, args: &Json) -> Option<String> {
         match find(&entry.tool.name) {
             Some(builtin) if builtin.sandbox == UsedSandbox::New => image(args),
@@ -258,6 +291,7 @@ fn tool(builtin: &Builtin, flags: &[&str], now: Timestamp) -> Tool {
             .then(|| "**".to_owned())
             .into_iter()
             .collect(),
+        tools: Vec::new(),
         requirements: Vec::new(),
         image: None,
         limits: Limits {
@@ -324,6 +358,29 @@ fn hosts_schema() -> Value {
         "description": "Hosts that it may reach by HTTP: [METHOD[,METHOD] ]host[:port][/path]",
     })
 }
+
+/// Tools that the arguments ask for.
+fn tools_of(args: &Json) -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    struct Asked {
+        #[serde(default)]
+        tools: Vec<String>,
+    }
+    args.read::<Asked>().map(|asked| asked.tools).unwrap_or_default()
+}
+
+/// Schema of the argument `tools`.
+fn tools_schema() -> Value {
+    json!({
+        "type": "array", "maxItems": 64, "uniqueItems": true,
+        "items": {"type": "string", "pattern": TOOL_PATTERN},
+        "description": "Tools that its programs may call with the SDK (`import ringfence`): names, or `*` \
+                        for all. Each call is decided and recorded as any other",
+    })
+}
+
+/// Pattern of a name in the argument `tools`.
+const TOOL_PATTERN: &str = r"^(\*|[A-Za-z0-9_.-]{1,128})$";
 
 /// Secrets that the arguments ask for, by variable.
 fn secrets(args: &Json) -> BTreeMap<String, SecretName> {

@@ -76,12 +76,14 @@ pub struct ExecuteRequest {
     pub timeout: Option<Duration>,
     /// Bytes kept of each output stream; the session's `limits.output` if `None`.
     pub output: Option<Bytes>,
+    /// Id of the call that the code runs for: the value of `RINGFENCE_CALL_ID` while it runs.
+    pub call: Option<String>,
 }
 
 impl ExecuteRequest {
     /// Request for this code, with everything else at its default.
     pub fn new(code: impl Into<String>) -> Self {
-        Self { code: code.into(), timeout: None, output: None }
+        Self { code: code.into(), timeout: None, output: None, call: None }
     }
 }
 

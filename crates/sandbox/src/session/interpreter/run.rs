@@ -132,7 +132,8 @@ impl<'a> Run<'a> {
         time: Pin<&mut impl Future<Output = ()>>,
         kill: Pin<&mut impl Future<Output = ()>>,
     ) -> bool {
-        let body = json!({ "op": "execute", "id": self.id, "code": self.pending.request.code });
+        let ExecuteRequest { code, call, .. } = &self.pending.request;
+        let body = json!({ "op": "execute", "id": self.id, "code": code, "call": call });
         tokio::select! {
             sent = self.kernel.send(&body) => sent.is_ok(),
             () = time => {

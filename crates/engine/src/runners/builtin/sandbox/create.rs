@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use ringfence_policy::{Action, Permit};
 use ringfence_sandbox::{
-    Listener,
+    Listener, sdk_listener,
     session::{SESSION_TERMINALS, Session, SessionId, SessionRequest, Snapshot},
 };
 use ringfence_types::{Bytes, CallError, Cpus, Digest, Limits, MAX_TERMINALS, SandboxNetwork};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     Builtin, InlineResult, Job, UsedSandbox, env_schema, hosts_schema, image_schema, object,
-    refusal, refuse_masks, refused, secrets_schema,
+    refusal, refuse_masks, refused, secrets_schema, tools_schema,
 };
 use crate::{
     network::NetworkGrant,
@@ -21,6 +21,7 @@ use crate::{
     roots,
     runners::work::Started,
     sandboxes::{CLIENT_PREFIX, owner_of},
+    sdk::ToolGrant,
 };
 
 pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
@@ -44,6 +45,7 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
                 "snapshot": attached_schema(),
                 "hosts": hosts_schema(),
                 "secrets": secrets_schema(),
+                "tools": tools_schema(),
                 "image": image_schema(),
             }),
         )
@@ -139,43 +141,60 @@ async fn create(permit: Permit, job: &Job<'_>) -> InlineResult {
         request.limits.network = SandboxNetwork::Loopback;
         request.listeners.push(Listener::Proxy);
     }
+    let tools = job.tool_grant();
+    if tools.is_some() {
+        request.listeners.push(sdk_listener());
+    }
     let inner = job.inner();
     let _turn = inner.sandboxes.making.lock().await;
     check_room(job)?;
     let made = inner.parts.sandbox.session(permit, request, snapshot.as_ref()).await;
     let session = made.map_err(|error| refused(&error))?;
-    connect(job, &session, network).await?;
+    connect(job, &session, network, tools).await?;
     if job.asked().cause.as_ref().is_none_or(|cause| cause.source.is_none()) {
         inner.share_sandbox(&session, &job.asked().tenant).await;
     }
     Ok(given(&session))
 }
 
-/// Serves the network of a new sandbox; without it the sandbox ends.
+/// Serves the network and the SDK of a new sandbox; without them the sandbox ends.
 pub(super) async fn connect(
     job: &Job<'_>,
     session: &Session,
     network: Option<NetworkGrant>,
+    tools: Option<ToolGrant>,
 ) -> Result<(), CallError> {
-    let Some(network) = network else { return Ok(()) };
-    let served = network.serve(job.inner(), &job.asked().tenant, session.take_listeners());
-    match served {
-        Ok(proxy) => {
-            job.inner().sandbox_table(session).set_network(network, proxy);
-            Ok(())
-        }
-        Err(error) => {
-            session.stop().await;
-            Err(error)
-        }
+    let served = serve(job, session, network, tools);
+    if served.is_err() {
+        session.stop().await;
     }
+    served
 }
 
-/// The end of a call that makes a sandbox; its receipt says which hosts were granted.
+fn serve(
+    job: &Job<'_>,
+    session: &Session,
+    network: Option<NetworkGrant>,
+    tools: Option<ToolGrant>,
+) -> Result<(), CallError> {
+    let mut listeners = session.take_listeners();
+    let socket = tools.is_some().then(|| listeners.pop()).flatten();
+    if let Some(network) = network {
+        let proxy = network.serve(job.inner(), &job.asked().tenant, listeners)?;
+        job.inner().sandbox_table(session).set_network(network, proxy);
+    }
+    if let Some(tools) = tools {
+        let sdk = tools.serve(job.inner(), socket)?;
+        job.inner().sandbox_table(session).set_sdk(sdk);
+    }
+    Ok(())
+}
+
+/// The end of a call that makes a sandbox; its receipt says which hosts and tools were granted.
 pub(super) fn made(job: &Job<'_>, made: InlineResult) -> Started {
     let id = made.as_ref().ok().and_then(|made| made["sandbox"].as_str()?.parse().ok());
     let session = id.and_then(|id: SessionId| job.session(&id).ok());
-    let details = session.map(|session| job.inner().sandbox_table(&session).network_details());
+    let details = session.map(|session| job.inner().sandbox_table(&session).access_details());
     let mut started = job.inline(made);
     if let (Started::Ended(ended), Some(found)) = (&mut started, details)
         && let Ended::Finished { details, .. } = ended.as_mut()

@@ -23,6 +23,7 @@ use crate::{
         work::{Started, Work, outputs_hash},
     },
     sandboxes::Program,
+    sdk::CALL_VARIABLE,
 };
 
 pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
@@ -115,9 +116,17 @@ async fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
     // Terminals have no default time limit: one lasts as long as its sandbox unless a time is asked
     // for.
     let timeout_secs = asked.timeout_secs.or(has_terminal.then_some(MAX_TIMEOUT_SECS));
+    let (call, started_at) = (job.asked().id, job.started_at);
+    let table = job.inner().sandbox_table(&session);
+    // Before the program can say anything.
+    let speaks = table.speak_for(call);
+    let (cwd, mut env) = (asked.start.cwd(), asked.start.env);
+    if speaks.is_some() {
+        env.insert(CALL_VARIABLE.to_owned(), call.to_string());
+    }
     let request = ExecRequest {
-        cwd: asked.start.cwd(),
-        env: asked.start.env,
+        cwd,
+        env,
         stdin,
         terminal,
         output: Some(KEPT_OUTPUT),
@@ -126,17 +135,17 @@ async fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
     };
     let process = session.exec(permit, request).await.map_err(|error| refused(&error))?;
     job.in_flight().print_to(process.stdout().clone(), process.stderr().clone());
-    let (call, started_at) = (job.asked().id, job.started_at);
     let argv: Arc<[String]> = asked.argv.into();
     let program =
         Program { process: process.clone(), call, argv, started_at, has_terminal, is_open };
     job.in_flight().set_program(program.clone());
-    let table = job.inner().sandbox_table(&session);
     table.add(program);
     let (clock, entry, stop) =
         (job.inner().parts.clock.clone(), job.entry.clone(), CancellationToken::new());
     let asked_to_stop = stop.clone();
     let work = async move {
+        // Until the end of the program.
+        let _speaks = speaks;
         let mut stopped = false;
         let end = tokio::select! {
             end = process.wait() => end,
@@ -146,7 +155,7 @@ async fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
             }
         };
         if stopped {
-            return Ended::Stopped { details: table.network_details() };
+            return Ended::Stopped { details: table.access_details() };
         }
         let given = end.as_ref().map(|end| result(&process, end)).map_err(refused);
         let duration = clock.now().since(started_at);
@@ -170,7 +179,7 @@ async fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
             tokens: None,
         };
         let blobs = [out, err].into_iter().filter(|bytes| !bytes.is_empty()).collect();
-        let (finished, details) = (Box::new(finished), table.network_details());
+        let (finished, details) = (Box::new(finished), table.access_details());
         Ended::Finished { finished, blobs, session_events: Vec::new(), details }
     };
     Ok(Started::Running(Work::ours(work, stop)))

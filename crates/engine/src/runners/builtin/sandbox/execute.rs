@@ -74,7 +74,10 @@ fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
     refuse_masks(&permit)?;
     let session = job.session(&asked.sandbox)?;
     let interpreter = job.interpreter(&session, asked.interpreter)?;
+    let table = job.inner().sandbox_table(&session);
+    let speaks = table.speak_for(job.asked().id);
     let request = ExecuteRequest {
+        call: speaks.is_some().then(|| job.asked().id.to_string()),
         timeout: Some(timeout(permit.obligations(), asked.timeout_secs)),
         output: Some(KEPT_OUTPUT),
         ..ExecuteRequest::new(asked.code)
@@ -86,8 +89,10 @@ fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
     let started_at = job.started_at;
     let (clock, entry, stop) =
         (job.inner().parts.clock.clone(), job.entry.clone(), CancellationToken::new());
-    let (asked_to_stop, table) = (stop.clone(), job.inner().sandbox_table(&session));
+    let asked_to_stop = stop.clone();
     let work = async move {
+        // Until the end of the code.
+        let _speaks = speaks;
         // Held until the end: dropping the last handle ends the interpreter.
         let _interpreter = interpreter;
         let (summary, stopped) = tokio::select! {
@@ -98,7 +103,7 @@ fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
             }
         };
         if stopped && matches!(summary.status, Status::Interrupted | Status::Died) {
-            return Ended::Stopped { details: table.network_details() };
+            return Ended::Stopped { details: table.access_details() };
         }
         let produced = produced(&entry, Ok(result(&handle, &summary)));
         let (stdout, out) = kept(handle.stdout());
@@ -120,7 +125,7 @@ fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
             tokens: None,
         };
         let blobs = [out, err].into_iter().filter(|bytes| !bytes.is_empty()).collect();
-        let (finished, details) = (Box::new(finished), table.network_details());
+        let (finished, details) = (Box::new(finished), table.access_details());
         Ended::Finished { finished, blobs, session_events: Vec::new(), details }
     };
     Ok(Started::Running(Work::ours(work, stop)))

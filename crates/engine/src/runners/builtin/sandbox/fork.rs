@@ -40,9 +40,10 @@ async fn fork(permit: Permit, job: &Job<'_>) -> InlineResult {
     check_room(job)?;
     let fork = session.fork(permit).await.map_err(|error| refused(&error))?;
     // Policy agreed to the original's hosts; what it forbids now is not granted to the copy.
-    let network = job.inner().sandbox_table(&session).network_grant();
+    let table = job.inner().sandbox_table(&session);
+    let network = table.network_grant();
     let network = network.map(|network| network.within(&obligations)).transpose()?.flatten();
-    connect(job, &fork, network).await?;
+    connect(job, &fork, network, table.tool_grant()).await?;
     job.inner().share_sandbox(&fork, &job.asked().tenant).await;
     Ok(given(&fork))
 }

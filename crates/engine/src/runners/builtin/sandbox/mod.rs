@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use super::{
     Builtin, InlineResult, Job, UsedSandbox, error, hosts_schema, image_schema, object,
-    secrets_schema,
+    secrets_schema, tools_schema,
 };
 use crate::{runners::work::Started, sandboxes::Attachment};
 
