@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use ringfence_types::Bytes;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
@@ -39,6 +40,14 @@ struct Call {
     error: Option<CallError>,
     timings: Option<Timings>,
     memoised: Option<IgnoredAny>,
+    usage: Option<Usage>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Usage {
+    cpu_user_ms: f64,
+    cpu_system_ms: f64,
+    memory_peak_bytes: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -105,7 +114,7 @@ fn table(calls: &[Box<RawValue>]) -> Result<String, Failure> {
         .collect::<Result<_, _>>()
         .map_err(|error| Failure::because("the server's answer is not understood", &error))?;
     let ids = ShortIds::of(&calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>());
-    let mut table = Table::new(["CALL", "STATE", "TOOL", "WHEN", "TOOK"]);
+    let mut table = Table::new(["CALL", "STATE", "TOOL", "WHEN", "TOOK", "CPU", "MEMORY"]);
     for call in calls {
         let note = match &call.error {
             Some(error) if error.code != call.state => Some(error.code.clone()),
@@ -114,7 +123,14 @@ fn table(calls: &[Box<RawValue>]) -> Result<String, Failure> {
         let took = call.timings.map_or("-".to_owned(), |t| format!("{:.1} ms", t.duration_ms));
         let tone = Tone::of_state(&call.state, call.error.is_some());
         let (id, tool) = (ids.show(&call.id), cut(&call.tool, 24));
-        table.toned_row([id, call.state, tool, age::ago(&call.accepted_at), took], 1, tone);
+        let usage = call.usage.as_ref();
+        let cpu = usage.map_or("-".to_owned(), |usage| {
+            format!("{:.0} ms", usage.cpu_user_ms + usage.cpu_system_ms)
+        });
+        let memory = usage.and_then(|usage| usage.memory_peak_bytes);
+        let memory = memory.map_or("-".to_owned(), |bytes| Bytes(bytes).to_string());
+        let when = age::ago(&call.accepted_at);
+        table.toned_row([id, call.state, tool, when, took, cpu, memory], 1, tone);
         note.into_iter().for_each(|note| table.note(&note));
     }
     Ok(table.fitted())

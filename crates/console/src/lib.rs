@@ -138,6 +138,9 @@ routes! {
     get "/console/audit" pages::audit::list;
     get "/console/audit/export" pages::audit::export;
     post "/console/audit/verify" pages::audit::verify;
+    get "/console/reviews" pages::reviews::page;
+    post "/console/reviews/{name}" pages::reviews::decide;
+    post "/console/discoveries/{id}/reject" pages::reviews::reject;
     get "/console/mcp" pages::mcp::page;
     post "/console/mcp/{name}/restart" pages::mcp::restart;
     get "/console/keys" pages::keys::list;

@@ -168,6 +168,8 @@ const DONE: &[(&str, &str)] = &[
     ("stopped", "Stopped. The sandbox and everything in it is gone."),
     ("forked", "Forked: this sandbox has a copy of the files and no programs."),
     ("saved", "Saved."),
+    ("tool-approved", "Approved. The tool can be called."),
+    ("tool-rejected", "Rejected. The tool cannot be called."),
     ("restarted", "The MCP server is started anew."),
     ("revoked", "Revoked. The key stopped working."),
     ("set", "Set. Requests that begin now use it."),

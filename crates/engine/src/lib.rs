@@ -95,10 +95,11 @@ pub use self::{
     use_cases::{
         ActionRefused, Activity, DISCOVERY_TOOL, Dependency, Discovery, DiscoverySettings,
         EndedCalls, ExplainError, ExplainedCall, ExplainedPart, ImportDocument, ImportError,
-        ImportedTools, InstallError, InvalidToolDirectory, LifecycleError, MAX_WHY_CHARS,
-        NamedLineage, Owned, PolicyAnswer, PolicyInForce, PolicyQuestion, PolicyStatus,
-        ProposedTool, RejectError, RemoveToolError, SandboxPool, SeenClient, StoreState,
-        ToolApproval, ToolChanges, ToolDifference, ToolDirectory, ToolHistoryEntry, ToolState,
-        VerifiedCall, VerifiedLog, VerifiedVersion, VerifierKey, VersionChoice,
+        ImportedTools, InstallError, InvalidToolDirectory, LifecycleError, MAX_TESTED,
+        MAX_WHY_CHARS, NamedLineage, Owned, PolicyAnswer, PolicyInForce, PolicyQuestion,
+        PolicyStatus, ProposedTool, RejectError, RemoveToolError, SandboxPool, SeenClient,
+        StoreState, TestError, TestedExample, ToolApproval, ToolChanges, ToolDifference,
+        ToolDirectory, ToolHistoryEntry, ToolState, ToolTest, VerifiedCall, VerifiedLog,
+        VerifiedVersion, VerifierKey, VersionChoice,
     },
 };

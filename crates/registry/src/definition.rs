@@ -15,6 +15,7 @@ use crate::{
     entry::{Command, Entry, McpTool, Runs},
     http_tool::HttpTool,
     schema::Schema,
+    skill::Example,
     skill::manifest::{SAFETY_FLAGS, variable_of},
     text::{message, shown},
     version::Version,
@@ -50,6 +51,9 @@ pub struct Definition {
     /// Permissions that it asks for.
     #[serde(default)]
     pub asks: ToolPermissions,
+    /// Calls of it with the results that they give.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<Example>,
     /// Program or requests that it runs.
     pub runs: Recipe,
 }
@@ -120,9 +124,31 @@ impl Definition {
         problems.extend(self.permission_problems());
         problems.extend(self.flag_problems());
         problems.extend(self.runs.problems());
-        problems.extend(self.compiled().err().into_iter().flatten());
+        match self.compiled() {
+            Ok((_, input, output)) => problems.extend(self.example_problems(&input, &output)),
+            Err(found) => problems.extend(found),
+        }
         problems.truncate(MAX_PROBLEMS);
         problems.iter().map(|problem| message(problem)).collect()
+    }
+
+    /// Examples that the tool's own schemas refuse.
+    fn example_problems(&self, input: &Schema, output: &Schema) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (index, example) in self.examples.iter().enumerate() {
+            let mut check = |schema: &Schema, part: &str, value: &Json| {
+                if let Err(violations) = schema.check(value) {
+                    let first = violations.first().map(|one| one.message.clone());
+                    let first = first.unwrap_or_default();
+                    problems.push(format!("examples[{index}]: {part}: {first}"));
+                }
+            };
+            check(input, "input", &example.input);
+            if !example.is_subset {
+                check(output, "output", &example.output);
+            }
+        }
+        problems
     }
 
     fn permission_problems(&self) -> Vec<String> {

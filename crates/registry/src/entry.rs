@@ -6,10 +6,12 @@ use ringfence_types::{Digest, Json, Origin, ServerName, Timestamp, Tool, ToolPer
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    definition::Definition,
+    directory::read_below,
     files::Files,
     http_tool::HttpTool,
     schema::{Schema, Violation},
-    skill::Skill,
+    skill::{Example, Skill, examples},
     text::shown,
     version::Version,
 };
@@ -86,6 +88,9 @@ pub struct Command {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
 }
+
+/// Bytes of a manifest of a skill.
+const MAX_MANIFEST_BYTES: usize = 1 << 20;
 
 /// Words of a command line.
 const MAX_WORDS: usize = 256;
@@ -271,6 +276,18 @@ impl Entry {
     /// Whether it was granted storage, so that one call has an effect on later ones.
     pub fn keeps_data(&self) -> bool {
         self.grants.as_ref().is_some_and(|grants| grants.storage_bytes > 0)
+    }
+
+    /// Examples of the tool: those of its definition, or of the `skill.yaml` in its folder. Blocks on a file.
+    pub fn examples(&self, defined: Option<&Definition>) -> Result<Vec<Example>, Vec<String>> {
+        let folder = match (defined, &self.folder) {
+            (Some(defined), _) => return Ok(defined.examples.clone()),
+            (None, Some(folder)) => folder,
+            (None, None) => return Ok(Vec::new()),
+        };
+        let read = read_below(folder, "skill.yaml", MAX_MANIFEST_BYTES);
+        let bytes = read.map_err(|error| vec![format!("skill.yaml: {error}")])?;
+        examples::parse(&bytes)
     }
 
     /// Permissions that were granted to it; none if files of the server define it.

@@ -16,7 +16,7 @@ use crate::{
         approvals, artifacts, budgets, calls, canvas, config, conversations, dead_letters,
         discovery, engines, events, health, holds, keys, ledger, llm, mcp, policy, processes,
         retention, sandboxes, secrets, skills, tool_catalog, tool_data, tool_imports,
-        tool_lifecycle, tool_request, tools, usage,
+        tool_lifecycle, tool_request, tool_tests, tools, usage,
     },
 };
 
@@ -58,7 +58,7 @@ use crate::{
         tool_lifecycle::approve, tool_lifecycle::grant, tool_lifecycle::enable,
         tool_lifecycle::disable, tool_lifecycle::quarantine, tool_lifecycle::revoke,
         discovery::create, discovery::list, discovery::read, discovery::reject,
-        tool_data::read, tool_data::remove, tool_imports::create, tool_request::create, events::events,
+        tool_data::read, tool_data::remove, tool_tests::run, tool_tests::read, tool_imports::create, tool_request::create, events::events,
         dead_letters::topics, dead_letters::list, dead_letters::clear, dead_letters::remove,
         dead_letters::reprocess,
         artifacts::read::list, artifacts::read::read, artifacts::read::versions, artifacts::read::content,

@@ -28,6 +28,7 @@ pub(crate) mod tool_data;
 pub(crate) mod tool_imports;
 pub(crate) mod tool_lifecycle;
 pub(crate) mod tool_request;
+pub(crate) mod tool_tests;
 pub(crate) mod tools;
 pub(crate) mod usage;
 

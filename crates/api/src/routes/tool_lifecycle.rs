@@ -25,7 +25,7 @@ use utoipa::ToSchema;
 use super::{
     Routes,
     tool_catalog::{self, CatalogView},
-    tool_data, tool_imports,
+    tool_data, tool_imports, tool_tests,
 };
 use crate::{
     shared::Shared,
@@ -39,6 +39,7 @@ pub(super) fn routes(router: Routes) -> Routes {
         .route("/v1/tool-catalog", get(list))
         .route("/v1/tool-catalog/{name}", put(tool_catalog::set))
         .route("/v1/tool-imports", post(tool_imports::create))
+        .route("/v1/tools/{name}/test", get(tool_tests::read).post(tool_tests::run))
         .route("/v1/tools/{name}/data", get(tool_data::read).delete(tool_data::remove))
         .route("/v1/tools/{name}/lifecycle", get(read))
         .route("/v1/tools/{name}/diff", get(diff))

@@ -31,5 +31,6 @@ mod support;
 mod tool_data;
 mod tool_imports;
 mod tool_lifecycle;
+mod tool_tests;
 mod tools;
 mod walls;

@@ -95,6 +95,19 @@ pub(crate) enum ToolCommand {
     Quarantine(ToolChangeArgs),
     /// Withdraw a tool, or reject a proposed one
     Revoke(ToolChangeArgs),
+    /// Run the examples of a tool and compare the results
+    Test {
+        /// Name of the tool
+        name: String,
+        /// Version [default: the newest]
+        #[arg(long, value_name = "VERSION")]
+        version: Option<String>,
+        /// Show the newest results without running anything
+        #[arg(long)]
+        last: bool,
+        #[command(flatten)]
+        client: ClientArgs,
+    },
     /// List what a tool keeps between its calls for your tenant
     Data {
         /// Name of the tool
@@ -164,6 +177,9 @@ pub(crate) struct ToolApproveArgs {
     /// Approve without switching it on
     #[arg(long)]
     pub(crate) stay_off: bool,
+    /// Run its examples afterwards
+    #[arg(long, conflicts_with = "stay_off")]
+    pub(crate) test: bool,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 }

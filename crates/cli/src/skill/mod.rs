@@ -1,6 +1,5 @@
 //! `ringfence skill`: writing, checking, testing and registering skills.
 
-mod compare;
 mod create;
 mod registered;
 mod test;

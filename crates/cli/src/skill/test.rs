@@ -10,7 +10,7 @@ use ringfence_registry::{Example, SkillFolder, Upload};
 use ringfence_types::{Call, Principal, Produced, Scope, State};
 use serde_json::{Value, json};
 
-use super::{broken, compare, read};
+use super::{broken, read};
 use crate::{
     cli::{DataArgs, SettingsArgs},
     exit,
@@ -121,11 +121,7 @@ fn problems(example: &Example, call: &Call) -> Vec<String> {
         return vec![format!("the call is {}", call.state.name())];
     };
     match &finished.produced {
-        Produced::Result(result) => {
-            let value = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-            let (expected, found) = (value(example.output.as_str()), value(result.as_str()));
-            compare::differences(&expected, &found, example.is_subset)
-        }
+        Produced::Result(result) => example.differences(result),
         Produced::Error(error) => {
             let details = error.details.as_ref().map(ringfence_types::Json::as_str);
             let details: Value =

@@ -15,7 +15,7 @@ use crate::{
         ToolGrantArgs, ToolVersionArgs,
     },
     client::{Client, escaped, on_server},
-    discover,
+    discover, exit,
     failure::Failure,
     print,
     problems::Problems,
@@ -80,6 +80,14 @@ pub(crate) fn tool(command: ToolCommand) -> Result<ExitCode, Failure> {
         ToolCommand::Disable(args) => change(&args, "disable"),
         ToolCommand::Quarantine(args) => change(&args, "quarantine"),
         ToolCommand::Revoke(args) => change(&args, "revoke"),
+        ToolCommand::Test { name, version, last, client } => {
+            let mut is_good = true;
+            on_server(&client, async |server| {
+                is_good = test(server, &name, version.as_deref(), last, client.json).await?;
+                Ok(())
+            })?;
+            Ok(ExitCode::from(if is_good { exit::DONE } else { exit::FAILED }))
+        }
         ToolCommand::Data { name, content, delete, client } => on_server(&client, async |server| {
             let path = format!("/v1/tools/{}/data", escaped(&name));
             if delete {
@@ -152,8 +160,31 @@ fn approve(args: &ToolApproveArgs) -> Result<ExitCode, Failure> {
         if let Some(grants) = &grants {
             body["grants"] = json!(grants);
         }
-        post(server, &args.name, "approve", &body, &args.client).await
+        post(server, &args.name, "approve", &body, &args.client).await?;
+        if args.test {
+            let version = args.which.version.as_deref();
+            test(server, &args.name, version, false, args.client.json).await?;
+        }
+        Ok(())
     })
+}
+
+/// Runs the examples of a tool, or shows the newest results.
+async fn test(
+    server: &Client,
+    name: &str,
+    version: Option<&str>,
+    is_last: bool,
+    is_json: bool,
+) -> Result<bool, Failure> {
+    let version = version.map(|version| format!("?version={}", escaped(version)));
+    let path = format!("/v1/tools/{}/test{}", escaped(name), version.unwrap_or_default());
+    let found: Value = match is_last {
+        true => server.get(&path).await?,
+        false => server.post(&path, &json!({})).await?,
+    };
+    answer(&found, is_json, show::tested);
+    Ok(found["failed"].as_u64() == Some(0))
 }
 
 fn grant(args: &ToolGrantArgs) -> Result<ExitCode, Failure> {

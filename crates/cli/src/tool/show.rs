@@ -192,3 +192,18 @@ pub(super) fn data(found: &Value) -> String {
     }
     table.fitted()
 }
+
+/// Results of the examples of a tool.
+pub(super) fn tested(found: &Value) -> String {
+    let mut out = String::new();
+    for example in found["examples"].as_array().into_iter().flatten() {
+        let (number, took) = (&example["example"], example["duration_ms"].as_f64());
+        let outcome = text(example, "outcome");
+        let _ = writeln!(out, "{outcome}  example {number} ({:.1} ms)", took.unwrap_or_default());
+        for problem in example["problems"].as_array().into_iter().flatten() {
+            let _ = writeln!(out, "        {}", plain(problem.as_str().unwrap_or_default()));
+        }
+    }
+    let _ = writeln!(out, "{} passed, {} failed", found["passed"], found["failed"]);
+    out
+}

@@ -64,6 +64,7 @@ const COMMANDS: &[&[&str]] = &[
     &["tool", "logs"],
     &["tool", "add"],
     &["tool", "data"],
+    &["tool", "test"],
     &["discover"],
     &["skill", "new"],
     &["skill", "check"],

@@ -8,6 +8,7 @@ pub(crate) mod keys;
 pub(crate) mod mcp;
 pub(crate) mod overview;
 pub(crate) mod policy;
+pub(crate) mod reviews;
 pub(crate) mod sandboxes;
 pub(crate) mod secrets;
 pub(crate) mod settings;

@@ -104,6 +104,7 @@ fn definition(server: &McpServer, tool: &RemoteTool) -> Result<Definition, Strin
             ..Limits::default()
         },
         asks: ToolPermissions { hosts, ..ToolPermissions::default() },
+        examples: Vec::new(),
         runs: Recipe::Mcp(McpTool {
             server: server.name.clone(),
             tool: tool.name.clone(),

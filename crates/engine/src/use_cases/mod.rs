@@ -19,6 +19,7 @@ mod secrets;
 mod sessions;
 mod tool_data;
 mod tool_imports;
+mod tool_tests;
 mod tools;
 mod usage;
 
@@ -43,6 +44,7 @@ pub use self::{
     },
     processes::Owned,
     tool_imports::{ImportDocument, ImportError, ImportedTools},
+    tool_tests::{MAX_TESTED, TestError, TestedExample, ToolTest},
     tools::{InstallError, RemoveToolError, ToolChanges},
 };
 pub(crate) use self::{

@@ -17,12 +17,16 @@ use crate::{
     definition::{Definition, Recipe},
     document,
     entry::Command,
+    skill::examples,
     text::message,
     version::Version,
 };
 
 /// Size limit of a manifest.
 const MAX_BYTES: usize = 512 << 10;
+
+/// Examples of one manifest.
+const MAX_EXAMPLES: usize = 20;
 
 /// Problems reported for one manifest.
 const MAX_PROBLEMS: usize = 50;
@@ -81,6 +85,13 @@ fn manifest(fields: &mut Fields) -> (Option<Definition>, Vec<String>) {
     let execution = execution(fields);
     let input = input(fields, &capabilities);
     let output = output(fields);
+    let examples = match examples::list(fields.take("examples"), MAX_EXAMPLES) {
+        Ok(examples) => examples,
+        Err(problems) => {
+            problems.iter().for_each(|problem| fields.problem("examples", problem));
+            Vec::new()
+        }
+    };
     if fields.has("openapi_spec") && fields.take("openapi_spec").is_some_and(|spec| !spec.is_null())
     {
         let words = "import the document by itself: `ringfence tool openapi FILE`";
@@ -133,6 +144,7 @@ fn manifest(fields: &mut Fields) -> (Option<Definition>, Vec<String>) {
         tags: tags.take(64).collect(),
         limits,
         asks,
+        examples,
         runs: recipe,
     };
     (Some(definition), notes)

@@ -135,3 +135,37 @@ fn what_could_not_run_is_refused() {
     assert!(Manifest::read(b"[]").is_err());
     assert!(Manifest::read(b"").is_err());
 }
+
+#[test]
+fn hostile_manifests_get_a_clear_error() {
+    let laughs: String = (0..12)
+        .map(|level| {
+            let next = if level == 0 { "x".to_owned() } else { format!("*l{}", level - 1) };
+            format!("k{level}: &l{level} [{}]\n", vec![next; 10].join(", "))
+        })
+        .collect();
+    let told = Manifest::read(laughs.as_bytes()).unwrap_err();
+    assert!(told[0].contains("too many values") || told[0].contains("not YAML"), "{told:?}");
+    let mut hosts = format_b();
+    for host in ["http://x", "a b", "", "user@x", "x:99999"] {
+        hosts["permissions"]["network"]["allowedHosts"] = json!([host]);
+        let told = Manifest::read(hosts.to_string().as_bytes()).unwrap_err();
+        assert!(told.iter().any(|one| one.contains("host")), "{host}: {told:?}");
+    }
+    let mut reference = format_b();
+    reference["parameters_schema"] = json!({"$ref": "file:///etc/passwd"});
+    reference.as_object_mut().unwrap().remove("inputs");
+    let told = Manifest::read(reference.to_string().as_bytes()).unwrap_err();
+    assert!(told.iter().any(|one| one.contains("$ref") || one.contains("input")), "{told:?}");
+    // Letters of other alphabets and invisible characters are no part of a name.
+    for name in ["w\u{435}b-search", "web\u{200b}search", "web search", "../web", ""] {
+        let mut alike = format_b();
+        alike["name"] = json!(name);
+        let told = Manifest::read(alike.to_string().as_bytes()).unwrap_err();
+        assert!(told.iter().any(|one| one.starts_with("name")), "{name}: {told:?}");
+    }
+    let mut files = format_b();
+    files["execution"]["files"] = json!({"../../etc/passwd": "x"});
+    let told = Manifest::read(files.to_string().as_bytes()).unwrap_err();
+    assert!(told.iter().any(|one| one.contains("files")), "{told:?}");
+}

@@ -80,6 +80,7 @@ pub(super) fn read<'a>(
         tags,
         asks: ToolPermissions { hosts: vec![host], secrets, ..ToolPermissions::default() },
         limits,
+        examples: Vec::new(),
         runs: Recipe::Http(HttpTool { selector: None, operations: vec![operation_described] }),
     };
     let mut problems = definition.problems();

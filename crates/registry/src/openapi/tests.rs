@@ -226,3 +226,29 @@ fn versions_become_three_numbers() {
         assert_eq!(names::version(text).0, expected, "{text}");
     }
 }
+
+#[test]
+fn a_document_of_tens_of_megabytes_is_imported_within_its_bounds() {
+    let words = "Lists what there is. ".repeat(480);
+    let operation = |number: usize| {
+        json!({"get": {
+            "operationId": format!("list{number}"), "description": words, "x-padding": words,
+            "responses": {"200": {"description": "ok"}},
+        }})
+    };
+    let mut large = document();
+    large["paths"] = (0..2_000)
+        .map(|number| (format!("/things/{number}"), operation(number)))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let text = large.to_string();
+    assert!(text.len() > 38 << 20, "{}", text.len());
+    let import = OpenapiImport::read(text.as_bytes(), &OpenapiOptions::default()).unwrap();
+    assert_eq!(import.definitions.len() + import.skipped.len(), 2_000);
+    assert_eq!(import.skipped, []);
+    let largest = import.definitions.iter().map(|one| one.text().as_str().len()).max();
+    assert!(largest < Some(16 << 10), "a long description is cut: {largest:?}");
+    let more = " ".repeat(65 << 20);
+    let refused = OpenapiImport::read(more.as_bytes(), &OpenapiOptions::default()).unwrap_err();
+    assert!(refused[0].contains("larger than"), "{refused:?}");
+}

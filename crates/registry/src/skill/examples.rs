@@ -2,23 +2,32 @@
 //! them.
 
 use ringfence_types::Json;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::yaml;
+use super::{compare, yaml};
 
 /// Examples of one skill.
 const MAX_EXAMPLES: usize = 1_000;
 
 /// One example.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Example {
     /// The arguments.
     pub input: Json,
     /// The result, or as much of it as is expected.
     pub output: Json,
     /// Whether the result may have members that `output` has not.
+    #[serde(default)]
     pub is_subset: bool,
+}
+
+impl Example {
+    /// Differences of a result from the expected one, by JSON Pointer.
+    pub fn differences(&self, result: &Json) -> Vec<String> {
+        compare::differences(&self.output.to_value(), &result.to_value(), self.is_subset)
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -49,20 +58,24 @@ pub(crate) fn parse(manifest: &[u8]) -> Result<Vec<Example>, Vec<String>> {
     yaml::parse(manifest).map_err(|problem| vec![format!("skill.yaml: {problem}")])?;
     let read: Result<Manifest, _> = serde_norway::from_slice(manifest);
     let examples = read.map_err(|error| vec![format!("skill.yaml: {error}")])?.examples;
+    let named = |problem: String| format!("skill.yaml: {problem}");
+    list(examples, MAX_EXAMPLES).map_err(|all| all.into_iter().map(named).collect())
+}
+
+/// Reads a list of at most so many examples, or names everything that is wrong with it.
+pub(crate) fn list(examples: Option<Value>, most: usize) -> Result<Vec<Example>, Vec<String>> {
     let listed = match examples {
         None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Array(listed)) if listed.len() <= MAX_EXAMPLES => listed,
-        Some(Value::Array(_)) => {
-            return Err(vec![format!("skill.yaml: examples: more than {MAX_EXAMPLES}")]);
-        }
-        Some(_) => return Err(vec!["skill.yaml: examples: must be a list".to_owned()]),
+        Some(Value::Array(listed)) if listed.len() <= most => listed,
+        Some(Value::Array(_)) => return Err(vec![format!("examples: more than {most}")]),
+        Some(_) => return Err(vec!["examples: must be a list".to_owned()]),
     };
     let mut examples = Vec::with_capacity(listed.len());
     let mut problems = Vec::new();
     for (index, written) in listed.into_iter().enumerate() {
         match example(written) {
             Ok(example) => examples.push(example),
-            Err(problem) => problems.push(format!("skill.yaml: examples[{index}]: {problem}")),
+            Err(problem) => problems.push(format!("examples[{index}]: {problem}")),
         }
     }
     if problems.is_empty() { Ok(examples) } else { Err(problems) }

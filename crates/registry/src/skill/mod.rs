@@ -3,6 +3,7 @@
 //! Loading reads and checks; it never evaluates the handler's code.
 
 pub(crate) mod agent;
+mod compare;
 pub(crate) mod examples;
 mod limits;
 pub(crate) mod manifest;
