@@ -22,6 +22,7 @@ use http::Method;
 use ringfence_conversation::Conversations;
 use ringfence_edge::{Door, Edge, OwnedRule};
 use ringfence_engine::Owned;
+use ringfence_plans::Plans;
 
 pub use self::config::{ApiConfig, Setting};
 use self::shared::Shared;
@@ -33,16 +34,17 @@ pub struct Api(Arc<Shared>);
 impl Api {
     /// The REST door behind this edge.
     pub fn new(edge: Edge, config: ApiConfig) -> Self {
-        Self::with_conversations(edge, config, None)
+        Self::with_workers(edge, config, None, None)
     }
 
-    /// The REST door with conversations.
-    pub fn with_conversations(
+    /// The REST door with conversations, and with plans that this process drives.
+    pub fn with_workers(
         edge: Edge,
         config: ApiConfig,
         conversations: Option<Conversations>,
+        plans: Option<Plans>,
     ) -> Self {
-        Self(Arc::new(Shared::new(edge, config, conversations)))
+        Self(Arc::new(Shared::new(edge, config, conversations, plans)))
     }
 
     /// The OpenAPI document as JSON.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ringfence_conversation::Conversations;
 use ringfence_edge::Edge;
 use ringfence_engine::Engine;
+use ringfence_plans::Plans;
 use tokio::sync::Semaphore;
 
 use crate::{ApiConfig, metrics::Metrics, routes::sandboxes::Once};
@@ -16,6 +17,7 @@ pub(crate) struct Shared {
     pub(crate) config: ApiConfig,
     /// Conversations, if the server has model profiles.
     pub(crate) conversations: Option<Conversations>,
+    pub(crate) plans: Plans,
     pub(crate) metrics: Metrics,
     /// Permits for whole workspaces in memory: snapshots on their way in or out.
     pub(crate) packing: Semaphore,
@@ -28,8 +30,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(edge: Edge, config: ApiConfig, conversations: Option<Conversations>) -> Self {
+    pub(crate) fn new(
+        edge: Edge,
+        config: ApiConfig,
+        conversations: Option<Conversations>,
+        plans: Option<Plans>,
+    ) -> Self {
         Self {
+            plans: plans.unwrap_or_else(|| Plans::without_worker(edge.engine().clone())),
             engine: edge.engine().clone(),
             edge,
             config,

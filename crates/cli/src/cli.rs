@@ -7,6 +7,7 @@ mod ledger;
 mod lifecycle;
 mod mcp;
 mod models;
+mod plans;
 mod rules;
 mod sandboxes;
 mod service;
@@ -33,6 +34,7 @@ pub(crate) use self::mcp::{
     McpAddArgs, McpArgs, McpClient, McpCommand, McpInstallArgs, McpListArgs, McpRemoveArgs,
 };
 pub(crate) use self::models::ModelsCommand;
+pub(crate) use self::plans::{PlanCommand, PlanIdArgs, PlanStepArgs};
 pub(crate) use self::rules::PolicyCommand;
 pub(crate) use self::sandboxes::{SandboxCommand, SandboxExecArgs, SandboxLimitArgs};
 pub(crate) use self::service::{
@@ -45,8 +47,9 @@ pub(crate) use self::skills::SkillCommand;
 use crate::{
     artifacts as artifact_command, call, calls, cancel, chat, completions, dead_letters, demo,
     discover, doctor, events, failure::Failure, holds, image, key, ledger as book, logs,
-    mcp as mcp_command, models as models_command, policy, processes, retention, run, sandbox,
-    secret, selftest, serve, settings, shell, show, skill, tool, tools, usage, wait,
+    mcp as mcp_command, models as models_command, plans as plan_command, policy, processes,
+    retention, run, sandbox, secret, selftest, serve, settings, shell, show, skill, tool, tools,
+    usage, wait,
 };
 
 /// Runs tools and code that you do not trust in Linux sandboxes, behind policy, on a signed record
@@ -168,6 +171,9 @@ pub(crate) enum Command {
     /// List, show and follow sessions
     #[command(subcommand)]
     Session(SessionCommand),
+    /// Run plans: graphs of calls that finish whatever crashes; watch, pause, repair and cancel them
+    #[command(subcommand)]
+    Plan(PlanCommand),
     /// Print a shell completion script
     Completions {
         /// Name of the shell
@@ -221,6 +227,7 @@ impl Command {
             Self::Chat(args) => chat::chat(&args),
             Self::Session(command) => chat::session(&command),
             Self::Models(command) => models_command::models(&command),
+            Self::Plan(command) => plan_command::plan(&command),
             Self::Completions { shell } => Ok(completions::completions(shell)),
         }
     }

@@ -36,6 +36,7 @@ mod limit_text;
 mod logs;
 mod mcp;
 mod models;
+mod plans;
 mod policy;
 mod print;
 mod problems;

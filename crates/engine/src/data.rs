@@ -19,7 +19,7 @@ pub use ringfence_store::{
     ArtifactTotals, ArtifactVerdict, ArtifactVersion, Budget, BudgetBounds, BudgetFor, CallQuery,
     DecisionQuery, EntryPage, EntryQuery, ErasureScope, Error as StoreError, KeptDecision, Lineage,
     LineageDirection, LineageEdge, LineageNode, LineageRelation, MAX_LINEAGE_NODES, NewVersion,
-    NoRoom, PAGE, Period, Placed, Process, ProcessInfo, ProcessRole, SessionEvent, SessionQuery,
-    SessionSummary, Standing, ToolDataKind, ToolDatum, ToolDatumInfo, ToolRow, ToolRowDetails,
-    UsageQuery, UsageRow, Used, hour_of, start_of_hour,
+    NoRoom, PAGE, Period, Placed, PlanEvent, PlanQuery, PlanRow, PlanSummary, Process, ProcessInfo,
+    ProcessRole, SessionEvent, SessionQuery, SessionSummary, Standing, ToolDataKind, ToolDatum,
+    ToolDatumInfo, ToolRow, ToolRowDetails, UsageQuery, UsageRow, Used, hour_of, start_of_hour,
 };

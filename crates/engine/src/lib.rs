@@ -94,8 +94,8 @@ pub use self::{
     trace::{new_span, new_trace},
     use_cases::{
         ActionRefused, Activity, DISCOVERY_TOOL, Dependency, Discovery, DiscoverySettings,
-        EndedCalls, ExplainError, ExplainedCall, ExplainedPart, ImportDocument, ImportError,
-        ImportedTools, InstallError, InvalidToolDirectory, LifecycleError, MAX_TESTED,
+        EndedCalls, ExplainError, ExplainedCall, ExplainedPart, ForeseenCall, ImportDocument,
+        ImportError, ImportedTools, InstallError, InvalidToolDirectory, LifecycleError, MAX_TESTED,
         MAX_WHY_CHARS, NamedLineage, Owned, PolicyAnswer, PolicyInForce, PolicyQuestion,
         PolicyStatus, ProposedTool, RejectError, RemoveToolError, SandboxPool, SeenClient,
         StoreState, TestError, TestedExample, ToolApproval, ToolChanges, ToolDifference,

@@ -7,15 +7,15 @@ use crate::skill::yaml::{self, Yaml};
 
 /// Bounds of a document.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// Size as text.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
     /// Values, after aliases are expanded.
-    pub(crate) values: usize,
+    pub values: usize,
 }
 
 /// Reads a document. What begins with a brace is JSON.
-pub(crate) fn read(bytes: &[u8], bounds: &Bounds) -> Result<Value, String> {
+pub fn read(bytes: &[u8], bounds: &Bounds) -> Result<Value, String> {
     if bytes.len() > bounds.bytes {
         return Err(format!("larger than {} KiB", bounds.bytes >> 10));
     }

@@ -16,7 +16,7 @@ mod catalogue;
 mod config;
 mod definition;
 mod directory;
-mod document;
+pub mod document;
 mod entry;
 mod files;
 mod folder;

@@ -16,6 +16,7 @@ mod large_blobs;
 mod lineage;
 mod owners;
 pub mod packed;
+mod plan;
 mod ports;
 mod postgres;
 mod process;
@@ -56,10 +57,11 @@ pub use self::{
         LineageRelation, MAX_LINEAGE_NODES,
     },
     owners::{BlobCount, BlobOwner},
+    plan::{PlanEvent, PlanQuery, PlanRow, PlanSummary},
     ports::{
         Approvals, Artifacts, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log,
-        McpServers, Memos, Metering, Processes, Retention, Secrets, Sessions, Store, ToolData,
-        Tools,
+        McpServers, Memos, Metering, Plans, Processes, Retention, Secrets, Sessions, Store,
+        ToolData, Tools,
     },
     postgres::{InstallationLock, InvalidPostgresUrl, PostgresStore, PostgresUrl},
     process::{InvalidRole, Process, ProcessInfo, ProcessRole},

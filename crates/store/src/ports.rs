@@ -7,7 +7,7 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use ringfence_types::{
-    ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, Receipt, Sealed, SecretName,
+    ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, PlanId, Receipt, Sealed, SecretName,
     ServerName, TenantId, Timestamp, ToolName,
 };
 use tokio::sync::watch;
@@ -19,10 +19,10 @@ use crate::{
     CheckpointSigner, Commit, DecisionQuery, EntryPage, EntryQuery, ErasableCalls, ErasedCalls,
     ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Findings, KeptDecision, Key,
     KeyUse, Lineage, LineageQuery, Logged, NewDecision, NewFindings, NewToolRow, OtherUsage,
-    Placed, Process, ProcessInfo, Record, Remembered, Repair, Revocation, Revoked, Room, SecretRow,
-    SecretSeal, SessionEvent, SessionQuery, SessionSummary, Signed, Standing, Stored,
-    ToolDataChange, ToolDataChanged, ToolDataScope, ToolDatum, ToolDatumInfo, ToolRow, UsageQuery,
-    UsageRow, Version, Visitor,
+    Placed, PlanEvent, PlanQuery, PlanRow, PlanSummary, Process, ProcessInfo, Record, Remembered,
+    Repair, Revocation, Revoked, Room, SecretRow, SecretSeal, SessionEvent, SessionQuery,
+    SessionSummary, Signed, Standing, Stored, ToolDataChange, ToolDataChanged, ToolDataScope,
+    ToolDatum, ToolDatumInfo, ToolRow, UsageQuery, UsageRow, Version, Visitor,
 };
 
 /// Durable state: all ports of one backend.
@@ -58,6 +58,7 @@ pub trait Store:
     + Tools
     + McpServers
     + ToolData
+    + Plans
 {
     /// Fails with [`Error::Gone`] once nothing can be written any more. Does not look for itself, and so
     /// costs nothing: the first write that finds out decides.
@@ -610,4 +611,42 @@ pub trait ToolData: Debug + Send + Sync + 'static {
 
     /// Whether a tool keeps anything, for any tenant.
     async fn has_tool_data(&self, tool: &ToolName) -> Result<bool, Error>;
+}
+
+/// Plans and their events.
+///
+/// - **Compare and set.** A change whose version is not the stored one changes nothing and gives `false`.
+/// - **One commit.** A row and the events of its change become visible together or not at all. Events of a
+///   plan are numbered from 1 without a gap.
+/// - **Driven by one.** An open plan is given to one process by [`Plans::claim_plans`], and to no other while
+///   that one lives. A claim raises the version, so an earlier driver cannot write over it. A plan that is not
+///   open belongs to no process.
+#[async_trait]
+pub trait Plans: Debug + Send + Sync + 'static {
+    /// Adds a plan with its first events.
+    async fn add_plan(&self, plan: PlanRow, events: Vec<PlanEvent>) -> Result<(), Error>;
+
+    /// One plan of a tenant.
+    async fn plan(&self, tenant: &TenantId, id: PlanId) -> Result<Option<PlanRow>, Error>;
+
+    /// Plans of a tenant, newest first, without their documents and states.
+    async fn plans(&self, query: PlanQuery) -> Result<Vec<PlanSummary>, Error>;
+
+    /// Writes a plan over the version that was read, with the events of the change.
+    async fn update_plan(&self, plan: PlanRow, events: Vec<PlanEvent>) -> Result<bool, Error>;
+
+    /// Events of a plan after a number, oldest first, with their numbers.
+    async fn plan_events(
+        &self,
+        tenant: &TenantId,
+        id: PlanId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, PlanEvent)>, Error>;
+
+    /// Makes this process the driver of open plans that no living process drives, the oldest first.
+    async fn claim_plans(&self, limit: usize) -> Result<Vec<PlanRow>, Error>;
+
+    /// Removes a plan that is not open, with its events; `false` if there is none.
+    async fn remove_plan(&self, tenant: &TenantId, id: PlanId) -> Result<bool, Error>;
 }

@@ -115,6 +115,11 @@ uuid_id!(
     "artifact id"
 );
 uuid_id!(
+    /// Id of a plan.
+    PlanId,
+    "plan id"
+);
+uuid_id!(
     /// Id of an API key.
     KeyId,
     "key id"

@@ -50,8 +50,8 @@ pub use error_chain::error_chain;
 pub use event::{Fact, FactKind};
 pub use hold::{Edited, Hold, Proposal};
 pub use ids::{
-    ApprovalId, ArtifactId, CallId, InvalidId, KeyId, PersonId, PersonaId, SecretName, SessionId,
-    TenantId, ToolName,
+    ApprovalId, ArtifactId, CallId, InvalidId, KeyId, PersonId, PersonaId, PlanId, SecretName,
+    SessionId, TenantId, ToolName,
 };
 pub use json::Json;
 pub use lifecycle::{IllegalTransition, LifecycleEvent, ToolStatus, UnknownStatus};

@@ -87,6 +87,7 @@ const UUIDS: &[&str] = &[
     "/v1/keys",
     "/v1/holds",
     "/v1/requeue",
+    "/v1/plans",
     "/v1/policy/requeue",
     "/v1/approvals",
 ];
@@ -221,6 +222,9 @@ const CLOSED: &[&str] = &[
     "KeyRequest",
     "LlmInvokeRequest",
     "McpServerRequest",
+    "PlanChange",
+    "PlanRequest",
+    "PlanStepChange",
     "PruneRequest",
     "Resolution",
     "RenameRequest",
@@ -277,6 +281,11 @@ fn parameters(path: &str, operation: &mut Value) {
                 r#"{"enum": ["pending", "searching", "found", "failed", "rejected"]}"#
             }
             ("status", "query") if path == "/v1/tool-catalog" => TOOL_STATUSES,
+            ("status", "query") if path == "/v1/plans" => {
+                r#"{"enum": ["pending", "in-progress", "paused", "completed", "failed", "cancelled"]}"#
+            }
+            ("before", "query") => UUID,
+            ("step", "path") => r#"{"pattern": "^[A-Za-z0-9_-]{1,64}$"}"#,
             ("kind", "query") if path == "/v1/tool-imports" => {
                 r#"{"enum": ["manifest", "openapi"]}"#
             }

@@ -54,6 +54,13 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("SecretRequest", "tools", r#"["http_fetch"]"#),
     ("SecretRequest", "hosts", r#"["api.example.com"]"#),
     ("SecretRequest", "header", r#""authorization""#),
+    (
+        "PlanRequest",
+        "steps",
+        r#"[{"id": "hello", "type": "command", "payload": {"command": "echo hello"}}]"#,
+    ),
+    ("PlanChange", "action", r#""pause""#),
+    ("PlanStepChange", "action", r#""skip""#),
     ("BudgetRequest", "tenant", r#""acme""#),
     ("BudgetRequest", "calls", "10000"),
     ("McpServerRequest", "name", r#""time""#),

@@ -14,8 +14,8 @@ use crate::{
     OPEN_PATHS, docs,
     routes::{
         approvals, artifacts, budgets, calls, canvas, config, conversations, dead_letters,
-        discovery, engines, events, health, holds, keys, ledger, llm, mcp, policy, processes,
-        retention, sandboxes, secrets, skills, tool_catalog, tool_data, tool_imports,
+        discovery, engines, events, health, holds, keys, ledger, llm, mcp, plans, policy,
+        processes, retention, sandboxes, secrets, skills, tool_catalog, tool_data, tool_imports,
         tool_lifecycle, tool_request, tool_tests, tools, usage,
     },
 };
@@ -31,6 +31,7 @@ use crate::{
         (name = "holds", description = "Held calls, approvals and resolutions"),
         (name = "tools", description = "Available tools"),
         (name = "artifacts", description = "Files with versions, verdicts and lineage"),
+        (name = "plans", description = "Graphs of calls: documents, state, changes and events"),
         (name = "mcp", description = "MCP servers whose tools are offered"),
         (name = "events", description = "Live events"),
         (name = "conversations", description = "Messages, answers and sessions, compatible with SomaAgent 01"),
@@ -74,6 +75,8 @@ use crate::{
         conversations::send, conversations::act, conversations::follow, conversations::list,
         conversations::list_events, conversations::profiles,
         llm::invoke, llm::stream, canvas::append, canvas::read,
+        plans::create, plans::list, plans::read, plans::remove, plans::preview_document, plans::preview,
+        plans::change, plans::change_step, plans::events,
         keys::create, keys::list, keys::revoke,
         secrets::list, secrets::set, secrets::remove, secrets::rotate,
         policy::evaluate::evaluate, policy::force::read, policy::replay::replay,

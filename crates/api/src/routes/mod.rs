@@ -17,6 +17,7 @@ pub(crate) mod keys;
 pub(crate) mod ledger;
 pub(crate) mod llm;
 pub(crate) mod mcp;
+pub(crate) mod plans;
 pub(crate) mod policy;
 pub(crate) mod processes;
 pub(crate) mod retention;
@@ -83,7 +84,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/canvas/event", post(canvas::append))
         .route("/v1/canvas/{session_id}", get(canvas::read));
     let router = tool_lifecycle::routes(policy::routes(programs(interpreters(files(held(dead(
-        talk(router),
+        planned(talk(router)),
     )))))));
     let router = discovery::routes(artifacts::routes(router));
     let router = router
@@ -129,6 +130,20 @@ fn talk(router: Routes) -> Routes {
         .route("/v1/model-profiles", get(profiles))
         .route("/v1/llm/invoke", post(llm::invoke))
         .route("/v1/llm/invoke/stream", post(llm::stream))
+}
+
+fn planned(router: Routes) -> Routes {
+    use plans::{
+        change, change_step, create, events, list, preview, preview_document, read, remove,
+    };
+    router
+        .route("/v1/plans", get(list).post(create))
+        .route("/v1/plans/preview", post(preview_document))
+        .route("/v1/plans/{id}", get(read).delete(remove))
+        .route("/v1/plans/{id}/preview", get(preview))
+        .route("/v1/plans/{id}/change", post(change))
+        .route("/v1/plans/{id}/steps/{step}", post(change_step))
+        .route("/v1/plans/{id}/events", get(events))
 }
 
 fn dead(router: Routes) -> Routes {

@@ -20,6 +20,7 @@ async fn tools_are_listed_as_agents_need_them_and_broken_ones_with_their_reasons
         .map(|tool| tool["name"].as_str().unwrap())
         .collect();
     let expected = [
+        "approval_request",
         "artifact_read",
         "artifact_search",
         "artifact_write",
@@ -48,7 +49,7 @@ async fn tools_are_listed_as_agents_need_them_and_broken_ones_with_their_reasons
     ];
     assert_eq!(names, expected);
     assert_eq!(list["count"], expected.len());
-    let echo = &list["tools"][6];
+    let echo = &list["tools"][7];
     assert_eq!(echo["parameters"]["required"], json!(["text"]));
     assert!(echo["description"].is_string());
     assert_eq!(list["broken"][0]["name"], "bad");

@@ -30,6 +30,7 @@ struct Things {
     sandbox: String,
     discovery: String,
     artifact: String,
+    plan: String,
 }
 
 impl Things {
@@ -46,7 +47,10 @@ impl Things {
         let sandbox = post(server, agent, "/v1/sandboxes", &json!({})).await.1;
         let other = json!({"text": "another"});
         let file = json!({"operation": "create", "title": "a.txt", "content": "mine"});
+        let step = json!({"id": "a", "type": "command", "payload": {"command": "true"}});
+        let plan = post(server, agent, "/v1/plans", &json!({"steps": [step]})).await.1;
         Self {
+            plan: name(&plan["id"]),
             call: made,
             held: call(server, agent, "echo", &other).await,
             approval: name(&approvals["approvals"][0]["id"]),
@@ -91,6 +95,7 @@ impl Things {
             route if route.starts_with("/v1/decisions/") => &self.decision,
             route if route.starts_with("/v1/keys/") => &self.key,
             route if route.starts_with("/v1/sandboxes/") => &self.sandbox,
+            route if route.starts_with("/v1/plans/") => &self.plan,
             route if route.contains("/v1/artifacts/") => &self.artifact,
             _ => "",
         };
@@ -98,6 +103,7 @@ impl Things {
             .replace("{id}", id)
             .replace("{session_id}", "s-1")
             .replace("{stream}", "stdout")
+            .replace("{step}", "a")
             .replace("{exec}", "1")
             .replace("{interpreter}", "1");
         assert!(!path.contains('{') && !path.contains("//"), "{route}: teach it to this test");
@@ -134,6 +140,9 @@ async fn held(server: &Server, by: &str) -> String {
 /// A body that each route takes, whatever else it needs.
 fn body(path: &str) -> Value {
     match path {
+        path if path.starts_with("/v1/plans/") => {
+            json!({"action": if path.ends_with("/change") { "pause" } else { "skip" }})
+        }
         path if path.ends_with("/resolve") => json!({"action": "discard"}),
         path if path.ends_with("/execute") || path.ends_with("/complete") => json!({"code": "1"}),
         path if path.ends_with("/exec") => json!({"argv": ["true"]}),

@@ -137,7 +137,8 @@ async fn run(
     let config = EdgeConfig { max_connections, ..settings.edge.clone() };
     let edge = Edge::new(opened.engine.clone(), config);
     let talk = opened.conversations.clone();
-    let api = Api::with_conversations(edge.clone(), settings.api.clone(), talk);
+    let plans = Some(opened.plans.clone());
+    let api = Api::with_workers(edge.clone(), settings.api.clone(), talk, plans);
     let console = Console::new(edge.clone(), console(settings, tls.is_some()));
     let mcp = Mcp::new(edge.clone(), McpConfig { has_tls: tls.is_some(), ..McpConfig::default() });
     let server = Server::new(edge, &[&api, &console, &mcp]).with_tls(tls.clone());

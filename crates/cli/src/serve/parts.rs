@@ -10,6 +10,7 @@ use ringfence_intake::{Intake, Metrics as IntakeMetrics};
 use ringfence_llm::{Llm, LlmConfig};
 use ringfence_models::{Analyser, Embedder, Library};
 use ringfence_otlp::Exporter;
+use ringfence_plans::{Metrics as PlanMetrics, Plans};
 use ringfence_redis::{Metrics as RedisMetrics, Redis};
 use ringfence_registry::{Config as RegistryConfig, Registry};
 use ringfence_sandbox::{Backend, Config as SandboxConfig, Docker, Native, Root};
@@ -54,6 +55,8 @@ pub(crate) struct Opened {
     intake: Option<Intake>,
     /// Conversations, if there are model profiles.
     pub(super) conversations: Option<Conversations>,
+    /// Plans, which this process drives.
+    pub(super) plans: Plans,
     /// Shared rate limits and the mirror, if configured.
     redis: Option<Redis>,
     /// Writer of the heads.
@@ -100,6 +103,8 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         talked.register(&mut telemetry.registry);
     }
     let docker = settings.docker.clone().map(Docker::new);
+    let planned = PlanMetrics::default();
+    planned.register(&mut telemetry.registry);
     let models = models(settings);
     let llm = llm(settings);
     trial.await?;
@@ -140,6 +145,11 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let open = |config| Intake::open(config, bus.shared(), engine.clone(), counts);
     let intake = settings.intake.clone().map(open);
     let conversations = conversations(settings, &engine, bus.shared(), models, talked)?;
+    let plans = Plans::start(ringfence_plans::Parts {
+        engine: engine.clone(),
+        metrics: planned,
+        config: ringfence_plans::Config::default(),
+    });
     Ok(Opened {
         engine,
         policy: revision,
@@ -153,6 +163,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         webhooks: told,
         intake,
         conversations,
+        plans,
         redis,
         heads,
         postgres,
@@ -352,6 +363,7 @@ impl Opened {
         if let Some(conversations) = &self.conversations {
             conversations.close().await;
         }
+        self.plans.close().await;
     }
 
     /// Closes everything under the engine, which has stopped.

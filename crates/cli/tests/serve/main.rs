@@ -24,6 +24,7 @@ mod network;
 mod observed;
 mod packages;
 mod past;
+mod plan_kills;
 mod policy;
 mod postgres;
 mod processes;

@@ -13,6 +13,7 @@ mod health;
 mod keys;
 mod ledger;
 mod lifecycle;
+mod plans;
 mod policy;
 mod processes;
 mod secrets;
@@ -38,6 +39,7 @@ pub use self::{
         LifecycleError, MAX_WHY_CHARS, ProposedTool, ToolApproval, ToolDifference,
         ToolHistoryEntry, ToolState, VersionChoice,
     },
+    plans::ForeseenCall,
     policy::{
         ExplainError, ExplainedCall, ExplainedPart, PolicyAnswer, PolicyInForce, PolicyQuestion,
         PolicyStatus,

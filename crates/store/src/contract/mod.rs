@@ -21,6 +21,7 @@ mod log;
 mod mcp;
 mod memos;
 mod once;
+mod plans;
 mod processes;
 pub mod samples;
 mod secrets;
@@ -57,6 +58,7 @@ macro_rules! contract_sentences {
                 erasure: erased_records_go_and_entries_stay a_call_under_way_is_not_erased a_call_is_erased_with_the_calls_that_it_made expired_calls_are_found_by_their_ends erased_events_free_no_position decisions_about_other_actions_expire;
                 canaries: findings_add_up_and_the_newest_are_kept;
                 mcp: an_mcp_server_reads_back_whole_until_it_is_removed;
+                plans: a_plan_reads_back_whole a_stale_change_of_a_plan_changes_nothing events_of_a_plan_are_numbered_without_a_gap plans_are_listed_newest_first plans_of_others_are_never_found an_open_plan_is_claimed_once a_plan_that_is_not_open_is_removed;
                 memos: a_remembered_call_reads_back_with_its_entry a_memory_shares_the_commit_of_its_call no_more_is_remembered_than_may_be_and_each_tenant_for_itself;
                 budgets: a_budget_reads_back_whole_until_it_is_removed;
                 secrets: a_secret_reads_back_whole_until_it_is_removed a_secret_that_changed_is_not_resealed;

@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("mcp.sql"),
     include_str!("tool_data.sql"),
     include_str!("tokens.sql"),
+    include_str!("plans.sql"),
 ];
 
 /// Version that this program needs.

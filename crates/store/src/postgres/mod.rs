@@ -24,6 +24,7 @@ mod ledger;
 mod mcp;
 mod memos;
 mod migrate;
+mod plans;
 mod pool;
 mod presence;
 mod processes;
@@ -50,7 +51,7 @@ use std::{
 
 use async_trait::async_trait;
 use ringfence_types::{
-    ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, Receipt, Sealed, SecretName,
+    ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, PlanId, Receipt, Sealed, SecretName,
     ServerName, TenantId, Timestamp, ToolName,
 };
 use tokio::{
@@ -78,11 +79,12 @@ use crate::{
     Decisions, EntryPage, EntryQuery, ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope,
     Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key, KeyUse, Keys, LargeBlobs,
     Lineage, LineageQuery, Log, Logged, McpServers, Memos, Metering, NewDecision, NewFindings,
-    NewToolRow, OtherUsage, PAGE, Placed, Process, ProcessInfo, Processes, Record, Remembered,
-    Repair, Retention, Revocation, Revoked, Room, SecretRow, SecretSeal, Secrets, SessionEvent,
-    SessionQuery, SessionSummary, Sessions, Signed, Standing, Store, Stored, ToolData,
-    ToolDataChange, ToolDataChanged, ToolDataScope, ToolDatum, ToolDatumInfo, ToolRow, Tools,
-    UsageQuery, UsageRow, Version, Visitor, covered::check_signed, recent::Recent,
+    NewToolRow, OtherUsage, PAGE, Placed, PlanEvent, PlanQuery, PlanRow, PlanSummary, Plans,
+    Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked,
+    Room, SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, SessionSummary, Sessions,
+    Signed, Standing, Store, Stored, ToolData, ToolDataChange, ToolDataChanged, ToolDataScope,
+    ToolDatum, ToolDatumInfo, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor,
+    covered::check_signed, recent::Recent,
 };
 
 /// The store in PostgreSQL.
@@ -908,5 +910,42 @@ impl ToolData for PostgresStore {
 
     async fn has_tool_data(&self, tool: &ToolName) -> Result<bool, Error> {
         tool_data::has(&self.shared.pool, tool).await
+    }
+}
+
+#[async_trait]
+impl Plans for PostgresStore {
+    async fn add_plan(&self, plan: PlanRow, events: Vec<PlanEvent>) -> Result<(), Error> {
+        plans::add(&self.shared, plan, events).await
+    }
+
+    async fn plan(&self, tenant: &TenantId, id: PlanId) -> Result<Option<PlanRow>, Error> {
+        plans::one(&self.shared, tenant, id).await
+    }
+
+    async fn plans(&self, query: PlanQuery) -> Result<Vec<PlanSummary>, Error> {
+        plans::list(&self.shared, query).await
+    }
+
+    async fn update_plan(&self, plan: PlanRow, events: Vec<PlanEvent>) -> Result<bool, Error> {
+        plans::update(&self.shared, plan, events).await
+    }
+
+    async fn plan_events(
+        &self,
+        tenant: &TenantId,
+        id: PlanId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, PlanEvent)>, Error> {
+        plans::events(&self.shared, tenant, id, after, limit).await
+    }
+
+    async fn claim_plans(&self, limit: usize) -> Result<Vec<PlanRow>, Error> {
+        plans::claim(&self.shared, limit).await
+    }
+
+    async fn remove_plan(&self, tenant: &TenantId, id: PlanId) -> Result<bool, Error> {
+        plans::remove(&self.shared, tenant, id).await
     }
 }

@@ -23,6 +23,7 @@ mod ledger;
 mod mcp;
 mod memos;
 
+mod plans;
 mod record;
 mod repair;
 mod rows;
@@ -43,7 +44,7 @@ use std::{
 use async_trait::async_trait;
 use ringfence_sqlite::Db;
 use ringfence_types::{
-    ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, Receipt, Sealed, SecretName,
+    ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, PlanId, Receipt, Sealed, SecretName,
     ServerName, TenantId, Timestamp, ToolName,
 };
 use tokio::sync::watch;
@@ -57,11 +58,11 @@ use crate::{
     EntryQuery, ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls,
     FactQuery, Facts, Findings, KeptDecision, Key, KeyUse, Keys, Lineage, LineageQuery, Log,
     Logged, McpServers, Memos, Metering, NewDecision, NewFindings, NewToolRow, OtherUsage, PAGE,
-    Placed, Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation,
-    Revoked, Room, SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, SessionSummary,
-    Sessions, Signed, Standing, Store, Stored, ToolData, ToolDataChange, ToolDataChanged,
-    ToolDataScope, ToolDatum, ToolDatumInfo, ToolRow, Tools, UsageQuery, UsageRow, Version,
-    Visitor, recent::Recent,
+    Placed, PlanEvent, PlanQuery, PlanRow, PlanSummary, Plans, Process, ProcessInfo, Processes,
+    Record, Remembered, Repair, Retention, Revocation, Revoked, Room, SecretRow, SecretSeal,
+    Secrets, SessionEvent, SessionQuery, SessionSummary, Sessions, Signed, Standing, Store, Stored,
+    ToolData, ToolDataChange, ToolDataChanged, ToolDataScope, ToolDatum, ToolDatumInfo, ToolRow,
+    Tools, UsageQuery, UsageRow, Version, Visitor, recent::Recent,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -82,6 +83,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("mcp.sql"),
     include_str!("tool_data.sql"),
     include_str!("tokens.sql"),
+    include_str!("plans.sql"),
 ];
 
 /// Process number of a store that is only read. No process has this number.
@@ -699,5 +701,42 @@ impl ToolData for SqliteStore {
 
     async fn has_tool_data(&self, tool: &ToolName) -> Result<bool, Error> {
         tool_data::has(&self.db, tool).await
+    }
+}
+
+#[async_trait]
+impl Plans for SqliteStore {
+    async fn add_plan(&self, plan: PlanRow, events: Vec<PlanEvent>) -> Result<(), Error> {
+        plans::add(&self.db, plan, events).await
+    }
+
+    async fn plan(&self, tenant: &TenantId, id: PlanId) -> Result<Option<PlanRow>, Error> {
+        plans::one(&self.db, self.process, tenant, id).await
+    }
+
+    async fn plans(&self, query: PlanQuery) -> Result<Vec<PlanSummary>, Error> {
+        plans::list(&self.db, query).await
+    }
+
+    async fn update_plan(&self, plan: PlanRow, events: Vec<PlanEvent>) -> Result<bool, Error> {
+        plans::update(&self.db, plan, events).await
+    }
+
+    async fn plan_events(
+        &self,
+        tenant: &TenantId,
+        id: PlanId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, PlanEvent)>, Error> {
+        plans::events(&self.db, tenant, id, after, limit).await
+    }
+
+    async fn claim_plans(&self, limit: usize) -> Result<Vec<PlanRow>, Error> {
+        plans::claim(&self.db, self.process, limit).await
+    }
+
+    async fn remove_plan(&self, tenant: &TenantId, id: PlanId) -> Result<bool, Error> {
+        plans::remove(&self.db, tenant, id).await
     }
 }

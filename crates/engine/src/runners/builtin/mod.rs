@@ -3,6 +3,7 @@
 //! Tools that only read their arguments run inline: there is nothing to confine. Code runs in a
 //! sandbox like any skill.
 
+mod approval_request;
 mod artifact_read;
 mod artifact_search;
 mod artifact_write;
@@ -92,6 +93,7 @@ const BUILTINS: &[Builtin] = &[
     embed_text::TOOL,
     llm_generate::TOOL,
     artifact_write::TOOL,
+    approval_request::TOOL,
     artifact_read::TOOL,
     artifact_search::TOOL,
     diagram_render::TOOL,
@@ -282,7 +284,7 @@ fn tool(builtin: &Builtin, flags: &[&str], now: Timestamp) -> Tool {
         input_schema: json(&input),
         output_schema: json(&output),
         safety_flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
-        requires_approval: false,
+        requires_approval: builtin.name == approval_request::TOOL.name,
         tags: vec!["builtin".to_owned()],
         network: Vec::new(),
         env: BTreeMap::new(),

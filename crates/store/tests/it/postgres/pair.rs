@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use ringfence_store::*;
 use ringfence_types::{
-    ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, Receipt, Sealed, SecretName,
+    ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, PlanId, Receipt, Sealed, SecretName,
     ServerName, TenantId, Timestamp, ToolName,
 };
 use tokio::sync::watch;
@@ -578,6 +578,44 @@ impl ToolData for Pair {
 
     async fn has_tool_data(&self, tool: &ToolName) -> Result<bool, Error> {
         self.next().has_tool_data(tool).await
+    }
+}
+
+/// The first process drives all plans.
+#[async_trait]
+impl Plans for Pair {
+    async fn add_plan(&self, plan: PlanRow, events: Vec<PlanEvent>) -> Result<(), Error> {
+        self.next().add_plan(plan, events).await
+    }
+
+    async fn plan(&self, tenant: &TenantId, id: PlanId) -> Result<Option<PlanRow>, Error> {
+        self.stores[0].plan(tenant, id).await
+    }
+
+    async fn plans(&self, query: PlanQuery) -> Result<Vec<PlanSummary>, Error> {
+        self.next().plans(query).await
+    }
+
+    async fn update_plan(&self, plan: PlanRow, events: Vec<PlanEvent>) -> Result<bool, Error> {
+        self.next().update_plan(plan, events).await
+    }
+
+    async fn plan_events(
+        &self,
+        tenant: &TenantId,
+        id: PlanId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, PlanEvent)>, Error> {
+        self.next().plan_events(tenant, id, after, limit).await
+    }
+
+    async fn claim_plans(&self, limit: usize) -> Result<Vec<PlanRow>, Error> {
+        self.stores[0].claim_plans(limit).await
+    }
+
+    async fn remove_plan(&self, tenant: &TenantId, id: PlanId) -> Result<bool, Error> {
+        self.next().remove_plan(tenant, id).await
     }
 }
 
