@@ -23,6 +23,9 @@ pub const PROGRAM: &str = "/usr/sbin/dockerd";
 /// Name of the small Debian image with Python.
 pub const IMAGE: &str = "debian-python";
 
+/// Name of a second runtime, which is the engine's own program.
+pub const SECOND_RUNTIME: &str = "second";
+
 /// Time limit for the start and the end of an engine.
 const ENGINE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -230,7 +233,8 @@ fn spawn(directory: &Path) -> Result<Child> {
         .args(["--pidfile", &below("docker.pid")])
         .args(["--bridge=none", "--iptables=false", "--ip6tables=false"])
         .args(["--ip-forward=false", "--ip-masq=false"])
-        .args(["--cgroup-parent", &cgroup_parent(directory)]);
+        .args(["--cgroup-parent", &cgroup_parent(directory)])
+        .args(["--add-runtime", &format!("{SECOND_RUNTIME}=/usr/sbin/runc")]);
     if let Some(runsc) = gvisor() {
         dockerd.args(["--add-runtime", &format!("runsc={}", runsc.display())]);
     }

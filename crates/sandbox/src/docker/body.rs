@@ -76,6 +76,8 @@ impl Shape {
             shm_size: Some(self.disk.0.min(64 << 20) as i64),
             mounts: Some(vec![init_mount(&info.init_volume, true)]),
             runtime: Some(self.runtime.clone()),
+            masked_paths: Some(MASKED.map(str::to_owned).to_vec()),
+            sysctls: Some([("net.ipv4.ping_group_range".to_owned(), "1 0".to_owned())].into()),
             ..HostConfig::default()
         };
         ContainerCreateBody {
@@ -141,6 +143,36 @@ impl Shape {
             .into()
     }
 }
+
+/// Paths that tell of the host and of no container: those that engines mask, and more.
+const MASKED: [&str; 26] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/bus",
+    "/proc/cmdline",
+    "/proc/config.gz",
+    "/proc/diskstats",
+    "/proc/fs",
+    "/proc/interrupts",
+    "/proc/iomem",
+    "/proc/ioports",
+    "/proc/kallsyms",
+    "/proc/kcore",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/modules",
+    "/proc/partitions",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/slabinfo",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/vmallocinfo",
+    "/sys/class",
+    "/sys/devices",
+    "/sys/firmware",
+];
 
 /// Bytes of code that a container takes.
 const MAX_CODE: u64 = 64 << 20;

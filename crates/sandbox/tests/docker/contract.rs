@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use ringfence_sandbox::{
     Config, Error, InputFile, Native, Program, Request, Root, Stdin, files::BoxPath,
 };
-use ringfence_testkit::docker::IMAGE;
+use ringfence_testkit::docker::{IMAGE, SECOND_RUNTIME};
 use ringfence_types::{Isolation, Json, Layer, LayerState, Limits, Outcome};
 
 use crate::{
@@ -125,6 +125,18 @@ async fn what_a_container_cannot_do_is_refused_by_name() {
         let run = ringfence_sandbox::Backend::run(&service.docker, permit(), request).await;
         let error = run.expect_err(words);
         assert!(error.to_string().contains(words), "{image}: {error}");
+    }
+    service.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_required_runtime_is_chosen_and_recorded() {
+    let Some(service) = Service::open("a_required_runtime_is_chosen", 0) else { return };
+    for (wanted, expected) in [(None, "runc"), (Some(SECOND_RUNTIME), SECOND_RUNTIME)] {
+        let runtime = wanted.map(str::to_owned);
+        let report = service.run(Request { runtime, ..command(&["true"]) }).await;
+        assert_eq!(report.outcome, Outcome::Exited { code: 0 }, "{}", stderr(&report));
+        assert_eq!(report.container.expect("a record").runtime, expected);
     }
     service.close().await;
 }
