@@ -25,6 +25,7 @@ usage: cargo xtask <command>
   bench console [--quick | --long]
                               first pages of the console over a large history, and memory of live
                               updates
+  bench cluster [--quick]     several servers on one database, under load and with faults
   bench kafka [--quick] [--soak]
                               calls from tool.requests to tool.results, beside a raw loop, one in
                               flight and HTTP; --soak: ten minutes, and memory of the server

@@ -97,6 +97,7 @@ fn owned(method: &Method, path: &str) -> Option<Owned> {
         ["calls", id, "output", _]
         | ["holds" | "requeue", id, "resolve"]
         | ["policy", "requeue", id, "resolve"] => id.parse().ok().map(Owned::Call),
+        ["sandboxes"] if method == Method::POST => Some(Owned::NewSandbox),
         ["sandboxes", id, ..] => id.parse().ok().map(Owned::Sandbox),
         _ => None,
     }

@@ -67,6 +67,7 @@ codes! {
     CALL_ERASED GONE "call_erased" "Records of the call erased"
     BODY_TOO_LARGE PAYLOAD_TOO_LARGE "body_too_large" "Body too large"
     MEDIA_TYPE_UNSUPPORTED UNSUPPORTED_MEDIA_TYPE "media_type_unsupported" "Unsupported media type"
+    WRONG_ROLE MISDIRECTED_REQUEST "wrong_role" "Wrong role of the server"
     BODY_INVALID UNPROCESSABLE_ENTITY "body_invalid" "Invalid body"
     ARGS_INVALID UNPROCESSABLE_ENTITY "args_invalid" "Invalid arguments"
     TOOL_BROKEN UNPROCESSABLE_ENTITY "tool_broken" "Broken tool"

@@ -17,9 +17,12 @@ use axum::{
     extract::Request,
     response::{IntoResponse, Response},
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use ringfence_access::KnownKey;
-use ringfence_engine::{Owned, data::Process};
+use ringfence_engine::{
+    Owned,
+    data::{Process, ProcessRole},
+};
 use ringfence_types::{TraceContext, TraceParent};
 use tokio::net::TcpListener;
 use tower::Service;
@@ -184,9 +187,20 @@ impl Server {
     ) -> Response {
         let owned = match forward::is_forwarded(request.headers()) {
             true => None,
-            false => self.paths.owned(request.method(), request.uri().path()),
+            false => {
+                if let Some(problem) = self.wrong_role(request.method(), known) {
+                    return problem.into_response();
+                }
+                self.paths.owned(request.method(), request.uri().path())
+            }
         };
+        let needs_worker = owned == Some(Owned::NewSandbox);
         match self.owner_elsewhere(owned, known).await {
+            Ok(None) if needs_worker && !self.edge.engine().role().runs_calls() => {
+                let detail = "this server makes no sandboxes (its role is `api`), and no worker on \
+                              its database is alive";
+                Problem::new(&problem_codes::SANDBOX_UNAVAILABLE, detail).into_response()
+            }
             Ok(None) => self.route(request).await,
             Ok(Some(process)) => {
                 let forwarding = forward::forward(self, &process, request, trace);
@@ -198,6 +212,17 @@ impl Server {
             }
             Err(problem) => problem.into_response(),
         }
+    }
+
+    /// Refuses what a worker leaves to others: changes that clients ask it for.
+    fn wrong_role(&self, method: &Method, known: Option<&KnownKey>) -> Option<Problem> {
+        let is_change = known.is_some() && !method.is_safe();
+        let is_wrong = is_change && self.edge.engine().role() == ProcessRole::Worker;
+        is_wrong.then(|| {
+            let detail = "this server runs calls that others accept (its role is `worker`): ask a \
+                          server whose role is `api` or `all`";
+            Problem::new(&problem_codes::WRONG_ROLE, detail)
+        })
     }
 
     async fn owner_elsewhere(

@@ -85,7 +85,11 @@ impl Engine {
         network::parse(&runners::of(&entry).network(&entry, &request.args)).map_err(|error| {
             Refused::InvalidArguments { summary: error.message, violations: Vec::new() }
         })?;
-        if runners::of(&entry).makes_sandbox(&entry) && inner.parts.sandbox.available().is_err() {
+        let is_run_here = inner.parts.settings.role.runs_calls();
+        if is_run_here
+            && runners::of(&entry).makes_sandbox(&entry)
+            && inner.parts.sandbox.available().is_err()
+        {
             return Err(Refused::NoSandbox);
         }
         inner.circuits.check(&who.tenant, entry.tool.digest, known.at).map_err(|open| {

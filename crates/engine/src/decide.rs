@@ -70,7 +70,13 @@ pub(crate) async fn decide(
     active: &mut ActiveCall,
     entry: &Entry,
 ) -> Result<Option<Authorised>, Error> {
-    let allowed = match ask_policy(active, entry).await? {
+    let answer = ask_policy(active, entry).await?;
+    Ok(take_answer(active, answer))
+}
+
+/// Takes over an answer of policy.
+pub(crate) fn take_answer(active: &mut ActiveCall, answer: PolicyOutcome) -> Option<Authorised> {
+    let allowed = match answer {
         PolicyOutcome::Allow(allowed, judgement) => {
             active.decided(*judgement);
             Some(*allowed)
@@ -87,7 +93,7 @@ pub(crate) async fn decide(
         }
     };
     active.end_stage(Stage::Decide);
-    Ok(allowed)
+    allowed
 }
 
 /// The document that policy decides about.

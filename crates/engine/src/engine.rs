@@ -29,7 +29,7 @@ use crate::{
     budget::Budgets,
     canary,
     circuit::Circuits,
-    erasure,
+    erasure, handover,
     hold::{self, HoldLocks, RecheckQueue},
     ids::Ids,
     in_flight::InFlightCalls,
@@ -43,6 +43,7 @@ use crate::{
     sandboxes::{SandboxLimits, Sandboxes},
     secrets::{SecretKeys, Vault},
     sources::{self, Sources},
+    uploads::{self, Uploads},
     use_cases::{Dependency, DiscoverySettings, Neighbours, Probed, SeenClients, follow_policy},
 };
 
@@ -200,6 +201,8 @@ pub(crate) struct Inner {
     pub(crate) queue: Queue,
     /// State of tools in the store.
     pub(crate) lifecycle: Lifecycle,
+    /// Uploaded skills in the store, and their copies here.
+    pub(crate) uploads: Uploads,
     /// Budgets of tenants and keys.
     pub(crate) budgets: Budgets,
     /// Secrets of tenants.
@@ -249,12 +252,7 @@ impl Inner {
 impl Engine {
     /// Starts the engine, after dealing with calls that an earlier process left unfinished.
     pub async fn start(mut parts: Parts) -> Result<Self, ringfence_store::Error> {
-        let bounds = Bounds {
-            running: parts.settings.running,
-            running_per_tenant: parts.settings.running_per_tenant,
-            waiting: parts.settings.waiting,
-            waiting_per_tenant: parts.settings.waiting_per_tenant,
-        };
+        let bounds = Bounds::of(&parts.settings);
         parts.store.room().set_limits(parts.settings.room);
         let mut registry = std::mem::take(&mut parts.telemetry.registry);
         let (store, keys) = (parts.store.clone(), parts.secret_keys.clone());
@@ -263,6 +261,7 @@ impl Engine {
         let access = Access::new(parts.store.clone(), signer, parts.clock.clone());
         let inner = Inner {
             lifecycle: Lifecycle::default(),
+            uploads: Uploads::default(),
             budgets: Budgets::default(),
             secrets,
             installs: Installs::default(),
@@ -294,6 +293,7 @@ impl Engine {
         let inner = Arc::new(inner);
         // Before any call, recovered ones included: what was withdrawn does not run.
         lifecycle::refresh(&inner).await?;
+        uploads::start(&inner).await?;
         // Before any call: the ledger names a tool digest before a receipt uses it.
         let Parts { ledger, registry, clock, .. } = &inner.parts;
         let mut tools = Tools::recorded(ledger).await?;
@@ -303,6 +303,7 @@ impl Engine {
         inner.tasks.spawn(recover::follow(inner.clone()));
         inner.tasks.spawn(key_follower::run(inner.clone()));
         inner.tasks.spawn(lifecycle::follow(inner.clone()));
+        inner.tasks.spawn(uploads::follow(inner.clone()));
         inner.tasks.spawn(awaited::run(inner.clone()));
         inner.tasks.spawn(follow_policy(inner.clone()));
         inner.tasks.spawn(hold::run(inner.clone()));
@@ -310,8 +311,11 @@ impl Engine {
         inner.tasks.spawn(ledger::follow_tools(inner.clone(), tools));
         inner.tasks.spawn(canary::run(inner.clone()));
         inner.tasks.spawn(erasure::run(inner.clone()));
-        inner.tasks.spawn(sources::run(inner.clone()));
-        inner.tasks.spawn(crate::syntax::run(inner.clone()));
+        if inner.parts.settings.role.runs_calls() {
+            inner.tasks.spawn(handover::follow(inner.clone()));
+            inner.tasks.spawn(sources::run(inner.clone()));
+            inner.tasks.spawn(crate::syntax::run(inner.clone()));
+        }
         Ok(Self { inner })
     }
 

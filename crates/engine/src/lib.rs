@@ -24,6 +24,7 @@ mod dispatch;
 mod engine;
 mod erasure;
 mod given;
+mod handover;
 mod hold;
 mod ids;
 mod in_flight;
@@ -57,6 +58,7 @@ mod syntax;
 mod telemetry;
 mod tool_data;
 mod trace;
+mod uploads;
 mod use_cases;
 mod validate;
 

@@ -21,7 +21,7 @@ use crate::{
     decide::{self, Authorised, PolicyOutcome, UsedApproval, ask_policy, decide},
     dispatch::{self, Started, Work},
     engine::Inner,
-    lifecycle, memo,
+    handover, lifecycle, memo,
     queue::{Claim, Place, Seat},
     record::Ended,
     stage_spans::Stage,
@@ -123,6 +123,9 @@ async fn run_stages(
     entry: &Arc<Entry>,
     claim: Claim,
 ) -> Result<(), Error> {
+    if !active.inner.parts.settings.role.runs_calls() {
+        return handover::hand_over(active, entry, claim).await;
+    }
     let Some(allowed) = decide(active, entry).await? else {
         return active.commit().await;
     };
@@ -207,7 +210,7 @@ async fn spend(
 }
 
 /// Waits for a place; `None` if the call was cancelled meanwhile.
-async fn wait_for_place(
+pub(crate) async fn wait_for_place(
     active: &mut ActiveCall,
     entry: &Entry,
     claim: Claim,

@@ -12,7 +12,7 @@ use std::{
 use ringfence_types::TenantId;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::cause::Loan;
+use crate::{Settings, cause::Loan};
 
 /// Bounds on running and waiting calls.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +21,27 @@ pub(crate) struct Bounds {
     pub(crate) running_per_tenant: usize,
     pub(crate) waiting: usize,
     pub(crate) waiting_per_tenant: usize,
+}
+
+impl Bounds {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let (waiting, waiting_per_tenant) = (settings.waiting, settings.waiting_per_tenant);
+        match settings.role.runs_calls() {
+            true => Self {
+                running: settings.running,
+                running_per_tenant: settings.running_per_tenant,
+                waiting,
+                waiting_per_tenant,
+            },
+            // They run elsewhere: as many are left to others as would wait here.
+            false => Self {
+                running: waiting,
+                running_per_tenant: waiting_per_tenant,
+                waiting: 0,
+                waiting_per_tenant: 0,
+            },
+        }
+    }
 }
 
 /// The queue in front of the sandboxes.
@@ -142,6 +163,12 @@ impl Queue {
             return Err(Full);
         }
         Ok(Place::Later(lines.wait(tenant)))
+    }
+
+    /// Number of places that no call has or waits for.
+    pub(crate) fn free(&self) -> usize {
+        let (running, waiting) = self.load();
+        self.shared.bounds.running.saturating_sub(running + waiting)
     }
 
     /// A place for a call that was accepted before and cannot be refused any more.

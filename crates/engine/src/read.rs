@@ -115,18 +115,36 @@ impl Engine {
         {
             in_flight.cancel(by);
             let seen = in_flight.until(|seen| seen.over || is_cancelling(&seen.call)).await;
-            return Ok(Some(seen.call));
+            let is_left_to_others = seen.over && !self.role().runs_calls();
+            if !is_left_to_others || stands_still(&seen.call) {
+                return Ok(Some(seen.call));
+            }
         }
         let Some(stored) = self.inner.parts.store.call(&who.tenant, id).await? else {
             return Ok(None);
         };
         if is_elsewhere(&stored.call) {
-            return Err(Error::Elsewhere);
+            return self.cancel_queued(stored, by).await;
         }
         if !matches!(stored.call.state, State::Held { .. }) {
             return Ok(Some(Arc::new(stored.call)));
         }
         self.cancel_held(stored, by).await
+    }
+
+    /// Cancels a call that no worker has taken yet.
+    async fn cancel_queued(
+        &self,
+        stored: ringfence_store::Stored,
+        by: Stopper,
+    ) -> Result<Option<Arc<Call>>, Error> {
+        if !matches!(stored.call.state, State::Accepted) {
+            return Err(Error::Elsewhere);
+        }
+        match self.cancel_held(stored, by).await {
+            Err(Error::Stale) => Err(Error::Elsewhere),
+            cancelled => cancelled,
+        }
     }
 
     async fn cancel_held(

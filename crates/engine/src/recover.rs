@@ -92,17 +92,21 @@ async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
 }
 
 /// The tool as it was when the call was accepted; another version does not count.
-fn same_tool(inner: &Inner, stored: &Stored) -> Option<Arc<Entry>> {
+pub(crate) fn same_tool(inner: &Inner, stored: &Stored) -> Option<Arc<Entry>> {
     inner.parts.registry.catalogue().by_digest(stored.call.asked.tool.digest).cloned()
 }
 
 /// Whether the stored arguments are unmasked.
-fn is_whole(stored: &Stored) -> bool {
+pub(crate) fn is_whole(stored: &Stored) -> bool {
     Digest::of_json(stored.call.args()) == stored.call.args_digest()
 }
 
 /// Ends a call that cannot run again.
-async fn fail(mut active: ActiveCall, code: ErrorCode, message: &str) -> Result<(), Error> {
+pub(crate) async fn fail(
+    mut active: ActiveCall,
+    code: ErrorCode,
+    message: &str,
+) -> Result<(), Error> {
     let at = active.inner.parts.clock.now();
     let error = CallError { code, message: message.to_owned(), details: None };
     active.step(Event::Allow);

@@ -56,5 +56,5 @@ pub use self::{
     search::ranked,
     skill::{Example, Guide, REQUIREMENT},
     standing::{DefinedTool, Inactive, Standing},
-    upload::{RegisterError, RemoveError, Upload},
+    upload::{CopiedUpload, RegisterError, RemoveError, Upload},
 };

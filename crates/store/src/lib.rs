@@ -26,6 +26,7 @@ mod secret;
 mod sqlite;
 mod tool_data;
 mod tool_rows;
+mod upload;
 mod usage;
 
 use std::fmt::Debug;
@@ -61,10 +62,10 @@ pub use self::{
     ports::{
         Approvals, Artifacts, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log,
         McpServers, Memos, Metering, Plans, Processes, Retention, Secrets, Sessions, Store,
-        ToolData, Tools,
+        ToolData, Tools, Uploads,
     },
     postgres::{InstallationLock, InvalidPostgresUrl, PostgresStore, PostgresUrl},
-    process::{InvalidRole, Process, ProcessInfo, ProcessRole},
+    process::{InvalidRole, Process, ProcessInfo, ProcessRole, QueuedCall},
     room::{NoRoom, Room, RoomLimits},
     secret::{SecretRow, SecretSeal},
     sqlite::SqliteStore,
@@ -73,6 +74,7 @@ pub use self::{
         ToolDataTotals, ToolDatum, ToolDatumInfo,
     },
     tool_rows::{NewToolRow, ToolRow, ToolRowDetails},
+    upload::UploadRow,
     usage::{
         HOURS_PER_DAY, OtherUsage, Period, UsageQuery, UsageRow, Used, hour_of, start_of_hour,
     },

@@ -19,10 +19,11 @@ use crate::{
     CheckpointSigner, Commit, DecisionQuery, EntryPage, EntryQuery, ErasableCalls, ErasedCalls,
     ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Findings, KeptDecision, Key,
     KeyUse, Lineage, LineageQuery, Logged, NewDecision, NewFindings, NewToolRow, OtherUsage,
-    Placed, PlanEvent, PlanQuery, PlanRow, PlanSummary, Process, ProcessInfo, Record, Remembered,
-    Repair, Revocation, Revoked, Room, SecretRow, SecretSeal, SessionEvent, SessionQuery,
-    SessionSummary, Signed, Standing, Stored, ToolDataChange, ToolDataChanged, ToolDataScope,
-    ToolDatum, ToolDatumInfo, ToolRow, UsageQuery, UsageRow, Version, Visitor,
+    Placed, PlanEvent, PlanQuery, PlanRow, PlanSummary, Process, ProcessInfo, QueuedCall, Record,
+    Remembered, Repair, Revocation, Revoked, Room, SecretRow, SecretSeal, SessionEvent,
+    SessionQuery, SessionSummary, Signed, Standing, Stored, ToolDataChange, ToolDataChanged,
+    ToolDataScope, ToolDatum, ToolDatumInfo, ToolRow, UploadRow, UsageQuery, UsageRow, Version,
+    Visitor,
 };
 
 /// Durable state: all ports of one backend.
@@ -59,6 +60,7 @@ pub trait Store:
     + McpServers
     + ToolData
     + Plans
+    + Uploads
 {
     /// Fails with [`Error::Gone`] once nothing can be written any more. Does not look for itself, and so
     /// costs nothing: the first write that finds out decides.
@@ -114,6 +116,17 @@ pub trait Calls: Debug + Send + Sync + 'static {
 
     /// Changes when there may be calls of a process that is gone: see [`Calls::unfinished`].
     fn abandoned(&self) -> watch::Receiver<u64>;
+
+    /// Leaves a call, accepted or held, to the workers; [`Error::Stale`] if it has changed or another process owns
+    /// it. Any step of it takes it back.
+    async fn queue_call(&self, queued: QueuedCall) -> Result<(), Error>;
+
+    /// Calls that were left to the workers, the oldest of each tenant first. This process owns them from here on,
+    /// and no other process gets them.
+    async fn take_queued(&self, limit: usize) -> Result<Vec<Stored>, Error>;
+
+    /// Changes when there may be calls to take: see [`Calls::take_queued`].
+    fn queued(&self) -> watch::Receiver<u64>;
 
     /// The use of an idempotency key within [`IDEMPOTENCY_SECS`](crate::IDEMPOTENCY_SECS) before `now`. There is
     /// one as long as [`Calls::record`] fails with [`Error::Repeated`] for that key.
@@ -649,4 +662,24 @@ pub trait Plans: Debug + Send + Sync + 'static {
 
     /// Removes a plan that is not open, with its events; `false` if there is none.
     async fn remove_plan(&self, tenant: &TenantId, id: PlanId) -> Result<bool, Error>;
+}
+
+/// Uploaded skills, for all processes. What a process has on disk is a copy.
+#[async_trait]
+pub trait Uploads: Debug + Send + Sync + 'static {
+    /// Adds an upload with its files, again after it was removed; `false` if its name and version belong to
+    /// another one. One that is there stays as it is.
+    async fn add_upload(&self, row: UploadRow, content: Vec<u8>) -> Result<bool, Error>;
+
+    /// Removes the files of an upload; `false` if there were none.
+    async fn remove_upload(&self, digest: Digest) -> Result<bool, Error>;
+
+    /// Number that is greater after each change of the uploads.
+    async fn uploads_version(&self) -> Result<u64, Error>;
+
+    /// Uploads by digest, removed ones too: at most [`PAGE`](crate::PAGE), behind `after`.
+    async fn uploads(&self, after: Option<Digest>) -> Result<Vec<UploadRow>, Error>;
+
+    /// Files of an upload as they were added; none of one that was removed.
+    async fn upload_content(&self, digest: Digest) -> Result<Option<Vec<u8>>, Error>;
 }

@@ -2,7 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
-use ringfence_types::{Digest, Timestamp};
+use ringfence_types::{CallId, Digest, TenantId, Timestamp};
+
+use crate::Version;
 
 /// Part of the work that a process does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -78,4 +80,17 @@ pub struct Process {
     pub started_at: Timestamp,
     /// Its description of itself.
     pub info: ProcessInfo,
+}
+
+/// Call that is left to the workers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueuedCall {
+    /// Its tenant.
+    pub tenant: TenantId,
+    /// Its id.
+    pub id: CallId,
+    /// Version of its newest record.
+    pub seen: Version,
+    /// Number of the one process that may take it; any worker may without one.
+    pub to: Option<u64>,
 }

@@ -6,6 +6,7 @@
 mod aim;
 mod aims;
 mod build;
+mod cluster;
 mod console;
 mod findings;
 mod fuzz;
@@ -29,7 +30,7 @@ use anyhow::{Result, bail};
 
 /// Benchmarks with their options.
 const NAMES: &str = "sandbox [--quick] [--runs N] [--json FILE], load [--quick] [--json FILE], \
-                     policy [--quick] [--json FILE], ledger [--quick], lineage [--quick], models [--clinc FILE], console [--quick | --long], mcp [--quick], kafka [--quick] [--soak], fuzz [--minutes N]";
+                     policy [--quick] [--json FILE], ledger [--quick], lineage [--quick], models [--clinc FILE], console [--quick | --long], mcp [--quick], kafka [--quick] [--soak], cluster [--quick], fuzz [--minutes N]";
 
 /// Runs the benchmark that the arguments name.
 pub fn run(words: &[&str]) -> Result<()> {
@@ -41,6 +42,7 @@ pub fn run(words: &[&str]) -> Result<()> {
         ["lineage", rest @ ..] => lineage::run(rest),
         ["models", rest @ ..] => models::run(rest),
         ["console", rest @ ..] => console::run(rest),
+        ["cluster", rest @ ..] => cluster::run(rest),
         ["kafka", rest @ ..] => kafka::run(rest),
         ["mcp", rest @ ..] => mcp::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),

@@ -54,6 +54,9 @@ pub(crate) struct SettingsArgs {
     /// PostgreSQL database: postgres://USER@HOST/NAME [default: SQLite in the data directory]
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
+    /// Part of the work on a shared database: all, api (accepts calls) or worker (runs them) [default: all]
+    #[arg(long, value_name = "ROLE")]
+    pub(crate) role: Option<String>,
     /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:7420]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,

@@ -16,7 +16,7 @@ use ringfence_registry::{Config as RegistryConfig, Registry};
 use ringfence_sandbox::{Backend, Config as SandboxConfig, Docker, Native, Root};
 use ringfence_sqlite::{Db, Options as DbOptions};
 use ringfence_store::{
-    Error as StoreError, Log as _, PostgresStore, PostgresUrl, SqliteStore, Store,
+    Error as StoreError, Log as _, PostgresStore, PostgresUrl, ProcessRole, SqliteStore, Store,
 };
 use ringfence_types::{Clock, Digest};
 use ringfence_webhook::{Counts, Webhooks};
@@ -68,7 +68,8 @@ pub(crate) struct Opened {
 /// Opens everything. Slow parts that are not needed yet continue in the background.
 pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let sandbox = sandbox(settings);
-    let trial = trial(&sandbox);
+    // A server that runs no calls needs nothing of its host.
+    let trial = settings.calls.role.runs_calls().then(|| trial(&sandbox));
     let watching = Stop::default();
     let Decider { engine: policy, mut watchers } = policy::open(settings, &watching)?;
     let fetcher = Fetcher::system(settings.egress.clone());
@@ -107,7 +108,9 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     planned.register(&mut telemetry.registry);
     let models = models(settings);
     let llm = llm(settings);
-    trial.await?;
+    if let Some(trial) = trial {
+        trial.await?;
+    }
     let revision = policy.revision();
     let parts = Parts {
         store,
@@ -143,7 +146,8 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let asked = watching.asked();
     watchers.push(tokio::spawn(async move { registry.watch(asked).await }));
     let open = |config| Intake::open(config, bus.shared(), engine.clone(), counts);
-    let intake = settings.intake.clone().map(open);
+    let accepts = settings.calls.role != ProcessRole::Worker;
+    let intake = settings.intake.clone().filter(|_| accepts).map(open);
     let conversations = conversations(settings, &engine, bus.shared(), models, talked)?;
     let plans = Plans::start(ringfence_plans::Parts {
         engine: engine.clone(),
@@ -243,7 +247,7 @@ fn redis(settings: &Settings, store: &Arc<dyn Store>, telemetry: &mut Telemetry)
 
 fn sandbox(settings: &Settings) -> Native {
     let wanted = &settings.sandbox;
-    let pools = Some(wanted.pools.clone());
+    let pools = settings.calls.role.runs_calls().then(|| wanted.pools.clone());
     let config = SandboxConfig {
         most_sandboxes: wanted.most,
         pools,
@@ -252,7 +256,8 @@ fn sandbox(settings: &Settings) -> Native {
         ..SandboxConfig::service()
     };
     let sandbox = Native::open(config);
-    for language in &wanted.prepare {
+    let is_worker = settings.calls.role.runs_calls();
+    for language in wanted.prepare.iter().filter(|_| is_worker) {
         sandbox.prepare(&Root::Host, *language);
     }
     sandbox

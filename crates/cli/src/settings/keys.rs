@@ -139,6 +139,11 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             String::new(),
         ),
         one(
+            "role",
+            "Part of the work of this server on a shared database: all, api, worker",
+            "all".into(),
+        ),
+        one(
             "insecure_allow_remote",
             "Listen on non-loopback addresses without encryption",
             "false".into(),

@@ -89,6 +89,7 @@ impl Layers {
         self.lay(cert.into_iter().chain(key));
         for (name, flag, value) in [
             ("store", "--store", &args.store),
+            ("role", "--role", &args.role),
             ("listen", "--listen", &args.listen),
             ("bus", "--bus", &args.bus),
             ("redis", "--redis", &args.redis),

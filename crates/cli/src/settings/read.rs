@@ -211,10 +211,10 @@ impl Reader<'_> {
         let held_denials = self.held_denials();
         let proxy = self.proxy();
         let (sandboxes, artifacts) = (self.kept_sandboxes(), self.artifacts());
-        let roots = self.roots(&work);
+        let (roots, role) = (self.roots(&work), self.role());
         let discovery = self.discovery();
         Some(engine::Settings {
-            role: ProcessRole::All,
+            role: role?,
             running: running?,
             running_per_tenant: per_tenant?,
             waiting: waiting?,
@@ -238,6 +238,16 @@ impl Reader<'_> {
             proxy: proxy?,
             roots: roots?,
             discovery: discovery?,
+        })
+    }
+
+    fn role(&mut self) -> Option<ProcessRole> {
+        let is_shared = !self.layers.get("store").values.is_empty();
+        self.one("role", |text| match text.parse() {
+            Ok(ProcessRole::All) => Ok(ProcessRole::All),
+            Ok(role) if is_shared => Ok(role),
+            Ok(role) => Err(format!("`{role}` needs servers that share a database: set store")),
+            Err(error) => Err(format!("`{text}` is {error}")),
         })
     }
 

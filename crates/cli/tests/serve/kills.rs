@@ -30,16 +30,16 @@ const CLIENTS: usize = 8;
 
 /// Requests, and their answers before the end.
 #[derive(Debug, Clone)]
-struct Sent {
-    body: Value,
+pub(crate) struct Sent {
+    pub(crate) body: Value,
     /// The call as it was acknowledged.
-    answer: Option<Value>,
+    pub(crate) answer: Option<Value>,
 }
 
 /// Requests by idempotency key.
-type Log = Mutex<BTreeMap<String, Sent>>;
+pub(crate) type Log = Mutex<BTreeMap<String, Sent>>;
 
-fn locked(log: &Log) -> MutexGuard<'_, BTreeMap<String, Sent>> {
+pub(crate) fn locked(log: &Log) -> MutexGuard<'_, BTreeMap<String, Sent>> {
     log.lock().expect("no client has panicked")
 }
 
@@ -150,7 +150,7 @@ fn body(number: usize, name: &str) -> Value {
 }
 
 /// `None` if there was no whole answer, or one that says that there is no call.
-fn send(address: &str, key: &str, name: &str, body: &Value) -> Option<Value> {
+pub(crate) fn send(address: &str, key: &str, name: &str, body: &Value) -> Option<Value> {
     let headers =
         [("authorization", format!("Bearer {key}")), ("idempotency-key", format!("\"{name}\""))];
     let answer = wire::ask(address, "POST", "/v1/calls", &headers, Some(body)).ok()?;
@@ -159,7 +159,7 @@ fn send(address: &str, key: &str, name: &str, body: &Value) -> Option<Value> {
 }
 
 /// Sends everything of this round again that was not answered; each is done once in the end.
-fn repeat(server: &Server, log: &Log, round: usize) {
+pub(crate) fn repeat(server: &Server, log: &Log, round: usize) {
     let open = of_round(log, round).into_iter().filter(|(_, sent)| sent.answer.is_none());
     for (name, Sent { body, .. }) in open {
         until("a repeated request is answered", || {
@@ -172,7 +172,7 @@ fn repeat(server: &Server, log: &Log, round: usize) {
 }
 
 /// As many calls as requests, and no request without its own.
-fn check_list(server: &Server, log: &Log) {
+pub(crate) fn check_list(server: &Server, log: &Log) {
     let log = locked(log);
     let listed = all_calls(server);
     let ids: BTreeSet<&String> = listed.iter().collect();
@@ -204,14 +204,14 @@ fn all_calls(server: &Server) -> Vec<String> {
 /// The states in which a call may stand still.
 fn ends(sent: &Sent) -> &'static [&'static str] {
     match sent.body["tool"].as_str() {
-        Some("http_fetch") => &["held"],
+        Some("http_fetch" | "held") => &["held"],
         Some("effect") => &["finished", "outcome_unknown"],
         _ => &["finished"],
     }
 }
 
 /// One end, one receipt, its events. Gives the state in which it ended.
-fn check_call(server: &Server, sent: &Sent) -> String {
+pub(crate) fn check_call(server: &Server, sent: &Sent) -> String {
     let path = format!("/v1/calls/{}", id_of(sent));
     let read = || server.ask("GET", &path, None).json();
     let is_end = |call: &Value| ends(sent).iter().any(|end| call["state"] == **end);

@@ -29,6 +29,15 @@ decision := {"decision": "hold", "reasons": [{"rule": "outside", "message": "not
 /// Long enough that it runs when the server is killed.
 const SLOW: &str = "import time\ndef run(n):\n    time.sleep(1.5)\n    return {'n': n}\n";
 
+/// Gives a server its skills and rules.
+fn furnish(place: &Place) {
+    skill(&place.skills(), "effect", "side_effect", SLOW);
+    skill(&place.skills(), "pure", "none", SLOW);
+    skill(&place.skills(), "held", "side_effect", "def run(n):\n    return {'n': n}\n");
+    fs::create_dir(place.path("policy")).expect("a folder for rules");
+    fs::write(place.path("policy").join("rules.rego"), POLICY).expect("rules");
+}
+
 /// A data directory, skills and rules of one server.
 #[derive(Debug)]
 pub(crate) struct Host {
@@ -42,7 +51,12 @@ impl Host {
     /// The host that an installation begins on.
     pub(crate) fn first() -> Self {
         let name = cluster().database().expect("a database");
-        Self::new(cluster().url(&name), None)
+        Self::at(cluster().url(&name))
+    }
+
+    /// The host that an installation on this database begins on.
+    pub(crate) fn at(store: String) -> Self {
+        Self::new(store, None)
     }
 
     /// Another host, with the keys of the first.
@@ -57,11 +71,7 @@ impl Host {
 
     fn new(store: String, blobs: Option<String>) -> Self {
         let place = Place::new();
-        skill(&place.skills(), "effect", "side_effect", SLOW);
-        skill(&place.skills(), "pure", "none", SLOW);
-        skill(&place.skills(), "held", "side_effect", "def run(n):\n    return {'n': n}\n");
-        fs::create_dir(place.path("policy")).expect("a folder for rules");
-        fs::write(place.path("policy").join("rules.rego"), POLICY).expect("rules");
+        furnish(&place);
         let blobs = blobs.unwrap_or_else(|| shown(&place.path("blobs")));
         let policy = shown(&place.path("policy"));
         Self { place, store, blobs, policy }

@@ -1,12 +1,15 @@
 //! Processes that share the store: how they find each other, and what each has in memory alone.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use ringfence_sandbox::session::{Session, SessionId};
-use ringfence_store::{Error, Process, ProcessInfo};
+use ringfence_store::{Error, Process, ProcessInfo, ProcessRole};
 use ringfence_types::{CallId, Digest, Principal, TenantId};
 
 use crate::{Engine, engine::Inner, runners::builtin};
@@ -18,12 +21,16 @@ pub enum Owned {
     Call(CallId),
     /// A session sandbox.
     Sandbox(SessionId),
+    /// A session sandbox that is to be made.
+    NewSandbox,
 }
 
 /// Address of this process for others, once it is known; and what was last seen of them.
 #[derive(Debug, Default)]
 pub(crate) struct Neighbours {
     address: Mutex<Option<String>>,
+    /// Counts requests that any worker may answer: workers take turns.
+    turns: AtomicUsize,
     /// Time of the last look, and the number of others whose rules differ.
     differing: tokio::sync::Mutex<Option<(Instant, usize)>>,
 }
@@ -80,6 +87,8 @@ impl Engine {
         let inner = &self.inner;
         match owned {
             _ if !self.is_shared() => Ok(None),
+            Owned::NewSandbox if self.role().runs_calls() => Ok(None),
+            Owned::NewSandbox => self.any_worker().await,
             Owned::Call(id) if inner.in_flight.get(*id).is_some() => Ok(None),
             Owned::Sandbox(id) if inner.sandbox_of(&who.tenant, id).is_some() => Ok(None),
             Owned::Call(id) => {
@@ -93,6 +102,22 @@ impl Engine {
                 inner.parts.store.owner_of_sandbox(&who.tenant, id.as_str()).await
             }
         }
+    }
+
+    /// Part of the work that this process does.
+    pub fn role(&self) -> ProcessRole {
+        self.inner.parts.settings.role
+    }
+
+    /// One of the processes that run calls and can be reached.
+    async fn any_worker(&self) -> Result<Option<Process>, Error> {
+        let mut workers = self.processes().await?;
+        workers.retain(|process| process.info.role.runs_calls() && process.info.address.is_some());
+        if workers.is_empty() {
+            return Ok(None);
+        }
+        let turn = self.inner.neighbours.turns.fetch_add(1, Ordering::Relaxed) % workers.len();
+        Ok(Some(workers.swap_remove(turn)))
     }
 
     /// Another process that has the session sandbox of a held call.

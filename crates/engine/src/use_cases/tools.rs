@@ -5,10 +5,11 @@ use std::sync::Arc;
 use futures_util::{StreamExt as _, stream};
 use ringfence_policy::{Action, Input, ToolFacts};
 use ringfence_registry::{Catalogue, Entry, RegisterError, RemoveError, Upload};
+use ringfence_store::Error;
 use ringfence_types::{Json, Principal, ToolRef, TraceContext, Verdict};
 use tokio::sync::watch;
 
-use crate::{ActionRefused, Engine, engine::Inner, runners};
+use crate::{ActionRefused, Engine, engine::Inner, runners, uploads};
 
 /// Questions to policy at one time about the tools of a list: an engine elsewhere takes a round trip each.
 const QUESTIONS_TOGETHER: usize = 8;
@@ -48,6 +49,9 @@ pub enum InstallError {
     /// The registry refused it.
     #[error(transparent)]
     Registry(#[from] RegisterError),
+    /// The store did not take it.
+    #[error(transparent)]
+    Store(#[from] Error),
 }
 
 /// Reason why a tool was not removed.
@@ -59,6 +63,9 @@ pub enum RemoveToolError {
     /// The registry refused it.
     #[error(transparent)]
     Registry(#[from] RemoveError),
+    /// The store did not answer.
+    #[error(transparent)]
+    Store(#[from] Error),
 }
 
 /// Tools for [`Engine::search_tools`].
@@ -133,10 +140,11 @@ impl Engine {
         upload: Upload,
     ) -> Result<Arc<Entry>, InstallError> {
         let registry = &self.inner.parts.registry;
-        let about = ToolFacts::from(&registry.inspect(upload.clone()).await?);
+        let (tool, package) = registry.inspect(upload.clone()).await?;
+        let about = ToolFacts::from(&tool);
         let nothing = Json::empty_object();
         drop(self.permit_action(who, trace, Action::ToolInstall, about, nothing).await?);
-        Ok(registry.register(upload).await?)
+        uploads::add(&self.inner, &tool, package, upload).await
     }
 
     /// Removes one version of an uploaded skill, or all of them, if policy allows the action
@@ -151,7 +159,7 @@ impl Engine {
         let about = self.facts_of(name, version)?;
         let nothing = Json::empty_object();
         drop(self.permit_action(who, trace, Action::ToolRemove, about, nothing).await?);
-        Ok(self.inner.parts.registry.remove(name, version).await?)
+        uploads::remove(&self.inner, name, version).await
     }
 
     /// The tool as rules see it; a hidden or broken one is known by name alone.

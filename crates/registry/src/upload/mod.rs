@@ -4,15 +4,17 @@
 //! and the time of registration in `registered`. It appears by one rename after everything in it
 //! is on disk, so a crash leaves either all of it or a hidden folder that the next start removes.
 
+mod copy;
+mod package;
 mod remove;
 mod store;
 
 use std::sync::{Arc, PoisonError};
 
-use ringfence_types::{Digest, Origin, Tool};
+use ringfence_types::{Digest, Origin, Timestamp, Tool};
 
-pub use self::remove::RemoveError;
 pub(crate) use self::store::{prepare, stored};
+pub use self::{copy::CopiedUpload, remove::RemoveError};
 use crate::{
     archive::{self, Refused},
     catalogue::Catalogue,
@@ -68,19 +70,23 @@ pub enum RegisterError {
 impl Registry {
     /// Checks and stores a skill; when this returns, the catalogue has it. Registering the same files
     /// again is a no-op.
-    pub async fn register(&self, upload: Upload) -> Result<Arc<Entry>, RegisterError> {
+    pub async fn register(
+        &self,
+        upload: Upload,
+        at: Timestamp,
+    ) -> Result<Arc<Entry>, RegisterError> {
         // The permit is released when the work is done, even if the caller stopped waiting.
         let turn = Arc::clone(&self.inner.unpacking).acquire_owned().await;
         let registry = self.clone();
         let work = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            registry.register_now(upload)
+            registry.register_now(upload, at)
         });
         work.await.unwrap_or_else(|error| Err(RegisterError::Keep(std::io::Error::other(error))))
     }
 
-    /// Tool that an upload would become, checked as far as possible without storing it.
-    pub async fn inspect(&self, upload: Upload) -> Result<Tool, RegisterError> {
+    /// Tool that an upload would become, checked as far as possible without storing it, and its package.
+    pub async fn inspect(&self, upload: Upload) -> Result<(Tool, Vec<u8>), RegisterError> {
         let turn = Arc::clone(&self.inner.unpacking).acquire_owned().await;
         let registry = self.clone();
         let work = tokio::task::spawn_blocking(move || {
@@ -88,12 +94,20 @@ impl Registry {
             let files = archive::unpack(upload)?;
             let broken = |problems| RegisterError::Broken { problems };
             let skill = skill::load(&files).map_err(broken)?;
-            Ok(Entry::skill(skill, Origin::Upload, registry.inner.clock.now()).tool)
+            let package = package::pack(&files).map_err(RegisterError::Keep)?;
+            let entry = Entry::skill(skill, Origin::Upload, registry.inner.clock.now());
+            Ok((entry.tool, package))
         });
         work.await.unwrap_or_else(|error| Err(RegisterError::Keep(std::io::Error::other(error))))
     }
 
-    fn register_now(&self, upload: Upload) -> Result<Arc<Entry>, RegisterError> {
+    /// Whether a skill could be registered now as far as its name and version go.
+    pub fn check_name(&self, tool: &Tool) -> Result<(), RegisterError> {
+        let (name, version) = (tool.name.as_str(), tool.version.as_str());
+        check(&self.catalogue(), name, version, tool.digest).map(drop)
+    }
+
+    fn register_now(&self, upload: Upload, at: Timestamp) -> Result<Arc<Entry>, RegisterError> {
         let files = archive::unpack(upload)?;
         let skill = skill::load(&files).map_err(|problems| RegisterError::Broken { problems })?;
         let (name, version) = (skill.manifest.name.as_str(), skill.manifest.version.as_str());
@@ -102,7 +116,7 @@ impl Registry {
         if let Some(known) = check(&catalogue, name, version, skill.digest)? {
             return Ok(known);
         }
-        keep(&self.inner, skill.digest, &files)?;
+        keep(&self.inner, skill.digest, &files, at)?;
         self.catalogue().by_digest(skill.digest).cloned().ok_or_else(|| lost(name, version))
     }
 }
@@ -128,9 +142,8 @@ fn check(
     if uploads.count() >= MAX_UPLOADS { Err(RegisterError::Full) } else { Ok(None) }
 }
 
-fn keep(inner: &Inner, digest: Digest, files: &Files) -> Result<(), RegisterError> {
-    store::keep(&inner.sources.uploads, digest, files, inner.clock.now())
-        .map_err(RegisterError::Keep)?;
+fn keep(inner: &Inner, digest: Digest, files: &Files, at: Timestamp) -> Result<(), RegisterError> {
+    store::keep(&inner.sources.uploads, digest, files, at).map_err(RegisterError::Keep)?;
     inner.rescan();
     Ok(())
 }

@@ -46,12 +46,26 @@ impl Registry {
         work.await.unwrap_or_else(|error| Err(RemoveError::Forget(std::io::Error::other(error))))
     }
 
+    /// Uploads of this name, hidden ones too: one version, or all of them.
+    pub async fn uploads_named(
+        &self,
+        name: &str,
+        version: Option<&str>,
+    ) -> Result<Vec<ToolRef>, RemoveError> {
+        let (registry, name) = (self.clone(), name.to_owned());
+        let version = version.map(str::to_owned);
+        let work = tokio::task::spawn_blocking(move || registry.named(&name, version.as_deref()));
+        work.await.unwrap_or_else(|error| Err(RemoveError::Forget(std::io::Error::other(error))))
+    }
+
+    fn named(&self, name: &str, version: Option<&str>) -> Result<Vec<ToolRef>, RemoveError> {
+        let found = found(&self.inner, name, version).map_err(RemoveError::Forget)?;
+        if found.is_empty() { Err(self.why_not(name)) } else { Ok(found) }
+    }
+
     fn remove_now(&self, name: &str, version: Option<&str>) -> Result<Vec<ToolRef>, RemoveError> {
         let _alone = self.inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = found(&self.inner, name, version).map_err(RemoveError::Forget)?;
-        if found.is_empty() {
-            return Err(self.why_not(name));
-        }
+        let found = self.named(name, version)?;
         for tool in &found {
             store::forget(&self.inner.sources.uploads, tool.digest).map_err(RemoveError::Forget)?;
         }

@@ -16,6 +16,11 @@ use tempfile::TempDir;
 pub(crate) const SCHEMA: &str = r#"{"input": {"type": "object", "required": ["text"]},
     "output": {"type": "object", "properties": {"count": {"type": "integer"}}}}"#;
 
+/// Time of uploads.
+pub(crate) fn at() -> Timestamp {
+    Timestamp::from_micros(1_700_000_000_000_000)
+}
+
 /// Directories of one test.
 #[derive(Debug)]
 pub(crate) struct Place {

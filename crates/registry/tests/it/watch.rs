@@ -88,7 +88,10 @@ async fn an_upload_removed_by_hand_is_gone() {
     let place = Place::new();
     let registry = place.open();
     let watching = watch(&registry);
-    let entry = registry.register(crate::support::upload("sent", "1.0.0")).await.unwrap();
+    let entry = registry
+        .register(crate::support::upload("sent", "1.0.0"), crate::support::at())
+        .await
+        .unwrap();
     assert_eq!(listed(&registry), ["sent 1.0.0"]);
     fs::remove_dir_all(place.uploads().join(entry.tool.digest.hex())).unwrap();
     until(&registry, "removed", |r| listed(r).is_empty()).await;

@@ -28,6 +28,7 @@ mod secrets;
 mod sessions;
 mod tool_data;
 mod tool_rows;
+mod uploads;
 mod usage;
 
 use std::sync::Arc;
@@ -66,11 +67,12 @@ macro_rules! contract_sentences {
                 usage: the_end_of_a_call_is_added_up_once usage_is_added_up_as_asked tokens_are_added_up;
                 tool_rows: the_state_of_a_tool_reads_back_whole a_stale_change_of_a_tool_changes_nothing changes_of_tools_are_followed_by_revision;
                 tool_data: data_of_a_tool_reads_back_whole_until_it_is_removed data_of_a_tool_keeps_to_its_quota of_many_changes_of_data_no_more_are_made_than_fit;
+                uploads: an_upload_reads_back_whole_until_it_is_removed a_version_of_a_skill_is_uploaded_once;
                 sessions: session_events_are_in_order session_events_of_a_record_share_its_commit sessions_are_listed_by_their_newest_event;
                 log: entries_have_indexes_without_a_gap an_entry_shares_its_commit an_entry_about_no_call_of_ours_is_refused entries_are_found_by_what_they_concern entries_of_others_are_never_found a_checkpoint_and_its_tiles_share_the_commit a_ledger_that_is_not_as_its_checkpoint_says_takes_nothing an_entry_without_a_signature_reads_back_without_one;
             }
             stores {
-                processes: a_process_finds_itself_as_it_describes_itself unfinished_calls_are_oldest_first a_call_belongs_to_the_process_that_it_is_under_way_in entries_of_another_process_are_handed_to_the_signer;
+                processes: a_process_finds_itself_as_it_describes_itself unfinished_calls_are_oldest_first a_call_belongs_to_the_process_that_it_is_under_way_in entries_of_another_process_are_handed_to_the_signer uploads_of_another_process_are_found a_call_that_is_left_to_the_workers_is_taken_once a_call_that_is_left_to_one_worker_is_taken_by_it;
             }
         }
     };

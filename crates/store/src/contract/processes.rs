@@ -11,8 +11,9 @@ use super::{
     lists::several,
     log::{Counting, entry, sign},
     samples::{accepted, finished, held, in_state, record, tenant},
+    uploads,
 };
-use crate::{PAGE, ProcessInfo, ProcessRole, Store};
+use crate::{Error, PAGE, ProcessInfo, ProcessRole, QueuedCall, Store, Version};
 
 /// Calls of these tenants that a process may take, in the order in which it finds them.
 async fn unfinished(store: &Arc<dyn Store>, of: &[&TenantId]) -> Vec<CallId> {
@@ -124,4 +125,77 @@ pub async fn entries_of_another_process_are_handed_to_the_signer(
     let (missing, leaves) = behind.given.lock().expect("no panic").clone();
     assert_eq!(missing, two.map(|entry| entry.leaf));
     assert_eq!(leaves, [own.leaf]);
+}
+
+/// A process finds that another one changed the uploads, and what they are.
+pub async fn uploads_of_another_process_are_found(store: &Arc<dyn Store>, later: &Arc<dyn Store>) {
+    let row = uploads::row(&uploads::name());
+    let version = async || later.uploads_version().await.expect("an answer");
+    let before = version().await;
+    assert!(store.add_upload(row.clone(), b"files".to_vec()).await.expect("it is kept"));
+    let added = version().await;
+    assert!(added > before);
+    assert_eq!(uploads::found(later, row.tool.digest).await, Some(row.clone()));
+    assert!(store.remove_upload(row.tool.digest).await.expect("it is removed"));
+    assert!(version().await > added);
+    assert!(uploads::found(later, row.tool.digest).await.expect("its row").is_removed);
+}
+
+/// Calls of a tenant among those that a worker takes now.
+async fn taken(store: &Arc<dyn Store>, tenant: &TenantId) -> Vec<CallId> {
+    let taken = store.take_queued(PAGE).await.expect("calls");
+    let ours = taken.into_iter().filter(|stored| stored.call.asked.tenant == *tenant);
+    ours.map(|stored| stored.call.asked.id).collect()
+}
+
+fn left(tenant: &TenantId, id: CallId, seen: u64) -> QueuedCall {
+    QueuedCall { tenant: tenant.clone(), id, seen: Version(seen), to: None }
+}
+
+/// A call that is left to the workers is taken by one of them, which owns it then: the process that left it
+/// takes no further step. A step before that takes it back.
+pub async fn a_call_that_is_left_to_the_workers_is_taken_once(
+    store: &Arc<dyn Store>,
+    later: &Arc<dyn Store>,
+) {
+    let tenant = tenant();
+    let (one, back, waiting) = (accepted(&tenant), accepted(&tenant), accepted(&tenant));
+    for call in [&one, &back, &waiting] {
+        put(store, call, None).await;
+    }
+    put(store, &in_state(&waiting, held()), Some(1)).await;
+    let leave = async |id, seen| store.queue_call(left(&tenant, id, seen)).await;
+    let stale = leave(one.asked.id, 2).await;
+    assert!(matches!(stale, Err(Error::Stale)), "{stale:?}");
+    let queued = later.queued();
+    leave(one.asked.id, 1).await.expect("it is left");
+    leave(back.asked.id, 1).await.expect("it is left");
+    leave(waiting.asked.id, 2).await.expect("a held one may be left too");
+    drop(queued);
+    assert_eq!(unfinished(later, &[&tenant]).await, [], "only workers take them");
+    put(store, &in_state(&back, finished()), Some(1)).await;
+    assert_eq!(taken(later, &tenant).await, [one.asked.id, waiting.asked.id]);
+    assert_eq!(taken(later, &tenant).await, []);
+    assert_eq!(taken(store, &tenant).await, []);
+    for (call, seen) in [(&one, 1), (&waiting, 2)] {
+        put(later, &in_state(call, finished()), Some(seen)).await;
+        let gone = store.queue_call(left(&tenant, call.asked.id, seen + 1)).await;
+        assert!(matches!(gone, Err(Error::Stale)), "it is at its end: {gone:?}");
+    }
+}
+
+/// A call that is left to one process is not taken by another one while that one lives.
+pub async fn a_call_that_is_left_to_one_worker_is_taken_by_it(
+    store: &Arc<dyn Store>,
+    later: &Arc<dyn Store>,
+) {
+    let own = later.processes().await.expect("processes").into_iter();
+    let own = own.filter(|process| process.is_own).map(|process| process.id).next();
+    let tenant = tenant();
+    let call = accepted(&tenant);
+    put(store, &call, None).await;
+    let to_one = QueuedCall { to: own, ..left(&tenant, call.asked.id, 1) };
+    store.queue_call(to_one).await.expect("it is left");
+    assert_eq!(taken(later, &tenant).await, [call.asked.id]);
+    put(later, &in_state(&call, finished()), Some(1)).await;
 }

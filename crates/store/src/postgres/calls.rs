@@ -77,7 +77,7 @@ pub(super) async fn unfinished(
     link.execute(END_LEASES, &[]).await?;
     let sql = format!(
         "SELECT seq, owner IS NULL FROM calls WHERE open AND id > $1
-             AND (owner IS NULL OR ({IS_ABANDONED})) ORDER BY id LIMIT $3"
+             AND ((owner IS NULL AND NOT queued) OR ({IS_ABANDONED})) ORDER BY id LIMIT $3"
     );
     let found = link.query(&sql, &[&after, &process, &page(limit)]).await?;
     let seqs = |is_held: bool| -> Result<Vec<i64>, Error> {
@@ -100,7 +100,7 @@ pub(super) async fn unfinished(
 /// Makes this process the owner of calls that are abandoned still, and that no other process claims.
 async fn claim(link: &Link, process: i64, seqs: &[i64]) -> Result<Vec<i64>, Error> {
     let sql = format!(
-        "UPDATE calls SET owner = $2 WHERE seq IN
+        "UPDATE calls SET owner = $2, queued = false WHERE seq IN
          (SELECT seq FROM calls WHERE seq = ANY($1) AND open AND {IS_ABANDONED}
           ORDER BY seq FOR UPDATE SKIP LOCKED)
          RETURNING seq"

@@ -19,6 +19,7 @@ use crate::{BlobOwner, Commitment, SessionEvent, encoding, packed::Packed};
 
 pub(super) const UPDATE_CALLS: &str = "UPDATE calls SET state = new.state, open = new.open,
     version = calls.version + 1, owner = CASE WHEN new.owned THEN $8::bigint END,
+    queued = false,
     asked_in = CASE WHEN new.has_asked THEN calls.version + 1 ELSE calls.asked_in END
     FROM unnest($1::int[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::boolean[],
                 $7::boolean[], $9::boolean[])

@@ -20,6 +20,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("tool_data.sql"),
     include_str!("tokens.sql"),
     include_str!("plans.sql"),
+    include_str!("uploads.sql"),
+    include_str!("queue.sql"),
 ];
 
 /// Version that this program needs.

@@ -28,6 +28,7 @@ mod plans;
 mod pool;
 mod presence;
 mod processes;
+mod queue;
 mod rows;
 mod scan;
 mod secrets;
@@ -35,6 +36,7 @@ mod sessions;
 mod slices;
 mod tool_data;
 mod tool_rows;
+mod uploads;
 mod usage;
 mod work;
 mod writer;
@@ -80,11 +82,11 @@ use crate::{
     Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key, KeyUse, Keys, LargeBlobs,
     Lineage, LineageQuery, Log, Logged, McpServers, Memos, Metering, NewDecision, NewFindings,
     NewToolRow, OtherUsage, PAGE, Placed, PlanEvent, PlanQuery, PlanRow, PlanSummary, Plans,
-    Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked,
-    Room, SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, SessionSummary, Sessions,
-    Signed, Standing, Store, Stored, ToolData, ToolDataChange, ToolDataChanged, ToolDataScope,
-    ToolDatum, ToolDatumInfo, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor,
-    covered::check_signed, recent::Recent,
+    Process, ProcessInfo, Processes, QueuedCall, Record, Remembered, Repair, Retention, Revocation,
+    Revoked, Room, SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, SessionSummary,
+    Sessions, Signed, Standing, Store, Stored, ToolData, ToolDataChange, ToolDataChanged,
+    ToolDataScope, ToolDatum, ToolDatumInfo, ToolRow, Tools, UploadRow, Uploads, UsageQuery,
+    UsageRow, Version, Visitor, covered::check_signed, recent::Recent,
 };
 
 /// The store in PostgreSQL.
@@ -119,6 +121,7 @@ struct Shared {
     /// Held while a new number is asked for.
     registering: tokio::sync::Mutex<()>,
     abandoned: watch::Sender<u64>,
+    queued: watch::Sender<u64>,
     publishes: watch::Sender<bool>,
     servers: watch::Sender<u32>,
     /// Size of the ledger at the newest commit of this process.
@@ -187,6 +190,7 @@ impl PostgresStore {
             sandboxes: Mutex::default(),
             registering: tokio::sync::Mutex::default(),
             abandoned: watch::Sender::new(0),
+            queued: watch::Sender::new(0),
             publishes: watch::Sender::new(false),
             servers: watch::Sender::new(1),
             signed_size: AtomicU64::new(head(1)?),
@@ -389,6 +393,18 @@ impl Calls for PostgresStore {
 
     fn abandoned(&self) -> watch::Receiver<u64> {
         self.shared.abandoned.subscribe()
+    }
+
+    async fn queue_call(&self, queued: QueuedCall) -> Result<(), Error> {
+        queue::add(&self.shared.pool, self.shared.process(), queued).await
+    }
+
+    async fn take_queued(&self, limit: usize) -> Result<Vec<Stored>, Error> {
+        queue::take(&self.shared.pool, self.shared.process(), limit).await
+    }
+
+    fn queued(&self) -> watch::Receiver<u64> {
+        self.shared.queued.subscribe()
     }
 
     async fn idempotent(
@@ -947,5 +963,28 @@ impl Plans for PostgresStore {
 
     async fn remove_plan(&self, tenant: &TenantId, id: PlanId) -> Result<bool, Error> {
         plans::remove(&self.shared, tenant, id).await
+    }
+}
+
+#[async_trait]
+impl Uploads for PostgresStore {
+    async fn add_upload(&self, row: UploadRow, content: Vec<u8>) -> Result<bool, Error> {
+        uploads::add(&self.shared.pool, row, content).await
+    }
+
+    async fn remove_upload(&self, digest: Digest) -> Result<bool, Error> {
+        uploads::remove(&self.shared.pool, digest).await
+    }
+
+    async fn uploads_version(&self) -> Result<u64, Error> {
+        uploads::version(&self.shared.pool).await
+    }
+
+    async fn uploads(&self, after: Option<Digest>) -> Result<Vec<UploadRow>, Error> {
+        uploads::list(&self.shared.pool, after).await
+    }
+
+    async fn upload_content(&self, digest: Digest) -> Result<Option<Vec<u8>>, Error> {
+        uploads::content(&self.shared.pool, digest).await
     }
 }

@@ -16,6 +16,7 @@ use super::{
     connect::{DbError, Link},
     facts::HEADS,
     processes::SWEEP_SANDBOXES,
+    queue,
 };
 use crate::Error;
 
@@ -115,6 +116,10 @@ async fn listen(shared: &Shared) -> Result<(Link, mpsc::Receiver<String>), Error
 }
 
 fn hear(shared: &Shared, said: &str) {
+    if said == queue::ANNOUNCED {
+        shared.queued.send_modify(|count| *count += 1);
+        return;
+    }
     let mut numbers = said.split(' ').map(|number| number.parse().unwrap_or(0));
     let (newest, grown) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     shared.announce(newest, grown);
@@ -131,6 +136,9 @@ async fn live(shared: &Shared, link: &Link, dead: &mut Option<i64>) -> Result<()
     let head = |index| heads.try_get::<_, i64>(index).map(i64::cast_unsigned);
     shared.announce(head(0)?, head(1)?);
     look_for_abandoned(shared, link, dead).await?;
+    if link.one(queue::WAIT, &[&shared.process()]).await?.try_get(0)? {
+        shared.queued.send_modify(|count| *count += 1);
+    }
     take_duty(shared, link).await?;
     Ok(())
 }

@@ -67,7 +67,7 @@ pub(super) async fn unfinished(
         // One process at a time has the file open, so whichever else owned a call is gone.
         let sql = format!(
             "{STORED} WHERE calls.open = 1 AND calls.id > ?1 AND calls.owner IS NOT ?2
-             ORDER BY calls.id LIMIT ?3"
+             AND calls.queued = 0             ORDER BY calls.id LIMIT ?3"
         );
         all(connection, &sql, params![after, process, rows::page(limit)])
     })

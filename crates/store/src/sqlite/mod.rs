@@ -22,6 +22,7 @@ mod keys;
 mod ledger;
 mod mcp;
 mod memos;
+mod queue;
 
 mod plans;
 mod record;
@@ -33,6 +34,7 @@ mod sessions;
 mod slices;
 mod tool_data;
 mod tool_rows;
+mod uploads;
 mod usage;
 
 use std::{
@@ -59,10 +61,11 @@ use crate::{
     FactQuery, Facts, Findings, KeptDecision, Key, KeyUse, Keys, Lineage, LineageQuery, Log,
     Logged, McpServers, Memos, Metering, NewDecision, NewFindings, NewToolRow, OtherUsage, PAGE,
     Placed, PlanEvent, PlanQuery, PlanRow, PlanSummary, Plans, Process, ProcessInfo, Processes,
-    Record, Remembered, Repair, Retention, Revocation, Revoked, Room, SecretRow, SecretSeal,
-    Secrets, SessionEvent, SessionQuery, SessionSummary, Sessions, Signed, Standing, Store, Stored,
-    ToolData, ToolDataChange, ToolDataChanged, ToolDataScope, ToolDatum, ToolDatumInfo, ToolRow,
-    Tools, UsageQuery, UsageRow, Version, Visitor, recent::Recent,
+    QueuedCall, Record, Remembered, Repair, Retention, Revocation, Revoked, Room, SecretRow,
+    SecretSeal, Secrets, SessionEvent, SessionQuery, SessionSummary, Sessions, Signed, Standing,
+    Store, Stored, ToolData, ToolDataChange, ToolDataChanged, ToolDataScope, ToolDatum,
+    ToolDatumInfo, ToolRow, Tools, UploadRow, Uploads, UsageQuery, UsageRow, Version, Visitor,
+    recent::Recent,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -84,6 +87,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("tool_data.sql"),
     include_str!("tokens.sql"),
     include_str!("plans.sql"),
+    include_str!("uploads.sql"),
+    include_str!("queue.sql"),
 ];
 
 /// Process number of a store that is only read. No process has this number.
@@ -107,6 +112,7 @@ pub struct SqliteStore {
     about: Mutex<ProcessInfo>,
     /// One process at a time has the file open: none leaves calls behind while another one runs.
     abandoned: watch::Sender<u64>,
+    queued: watch::Sender<u64>,
     publishes: watch::Sender<bool>,
     servers: watch::Sender<u32>,
 }
@@ -145,6 +151,7 @@ impl SqliteStore {
             process,
             about: Mutex::default(),
             abandoned,
+            queued: watch::Sender::new(0),
             publishes,
             servers: watch::Sender::new(1),
         })
@@ -198,6 +205,20 @@ impl Calls for SqliteStore {
 
     fn abandoned(&self) -> watch::Receiver<u64> {
         self.abandoned.subscribe()
+    }
+
+    async fn queue_call(&self, queued: QueuedCall) -> Result<(), Error> {
+        queue::add(&self.db, self.process, queued).await?;
+        self.queued.send_modify(|count| *count += 1);
+        Ok(())
+    }
+
+    async fn take_queued(&self, limit: usize) -> Result<Vec<Stored>, Error> {
+        queue::take(&self.db, self.process, limit).await
+    }
+
+    fn queued(&self) -> watch::Receiver<u64> {
+        self.queued.subscribe()
     }
 
     async fn idempotent(
@@ -738,5 +759,28 @@ impl Plans for SqliteStore {
 
     async fn remove_plan(&self, tenant: &TenantId, id: PlanId) -> Result<bool, Error> {
         plans::remove(&self.db, tenant, id).await
+    }
+}
+
+#[async_trait]
+impl Uploads for SqliteStore {
+    async fn add_upload(&self, row: UploadRow, content: Vec<u8>) -> Result<bool, Error> {
+        uploads::add(&self.db, row, content).await
+    }
+
+    async fn remove_upload(&self, digest: Digest) -> Result<bool, Error> {
+        uploads::remove(&self.db, digest).await
+    }
+
+    async fn uploads_version(&self) -> Result<u64, Error> {
+        uploads::version(&self.db).await
+    }
+
+    async fn uploads(&self, after: Option<Digest>) -> Result<Vec<UploadRow>, Error> {
+        uploads::list(&self.db, after).await
+    }
+
+    async fn upload_content(&self, digest: Digest) -> Result<Option<Vec<u8>>, Error> {
+        uploads::content(&self.db, digest).await
     }
 }

@@ -238,7 +238,7 @@ impl Step {
         let (id, tenant, open) = (asked.id.0.as_bytes(), asked.tenant.as_str(), !state.is_final());
         let updated: (i64, i64) = connection
             .prepare_cached(
-                "UPDATE calls SET state = ?1, open = ?2, version = version + 1, owner = ?3,
+                "UPDATE calls SET state = ?1, open = ?2, version = version + 1, owner = ?3, queued = 0,
                  asked_in = CASE WHEN ?4 THEN version + 1 ELSE asked_in END
                  WHERE id = ?5 AND tenant = ?6 AND version = ?7 AND open = 1
                  RETURNING seq, version",

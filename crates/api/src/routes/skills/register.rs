@@ -167,6 +167,7 @@ fn why(error: InstallError) -> Problem {
     let error = match error {
         InstallError::Policy(refused) => return refused.into(),
         InstallError::Registry(error) => error,
+        InstallError::Store(error) => return error.into(),
     };
     match &error {
         RegisterError::Refused(refused) => Problem::new(

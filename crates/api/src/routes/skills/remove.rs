@@ -63,6 +63,7 @@ fn why(error: RemoveToolError) -> Problem {
     let error = match error {
         RemoveToolError::Policy(refused) => return refused.into(),
         RemoveToolError::Registry(error) => error,
+        RemoveToolError::Store(error) => return error.into(),
     };
     match &error {
         RemoveError::Unknown => Problem::new(&problem_codes::TOOL_NOT_FOUND, error.to_string()),

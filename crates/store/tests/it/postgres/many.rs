@@ -1,6 +1,10 @@
 //! Several processes that write at once.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use ringfence_store::{
     Calls as _, Error, Facts as _, PostgresStore, ProcessInfo, Processes as _, Store as _, Version,
@@ -8,13 +12,16 @@ use ringfence_store::{
 };
 use ringfence_types::{CallId, State};
 
-use super::{cluster, database_on, process};
+use super::{cluster, database_on, process, size};
 
 /// Far beyond the time that a busy machine takes.
 const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 const WRITERS: usize = 8;
-const CALLS: usize = 100;
+/// Calls of each writer.
+fn calls() -> usize {
+    size(100, 2_000)
+}
 
 /// Follows all commits until so many calls were seen; gives them in their order.
 async fn follow(store: Arc<PostgresStore>, count: usize) -> Vec<CallId> {
@@ -39,7 +46,8 @@ async fn followers_of_two_processes_see_every_commit_once_and_in_order() {
     for _ in 0..2 {
         stores.push(process(&cluster().url(&name), folder.path()).await);
     }
-    let total = stores.len() * WRITERS * CALLS;
+    let total = stores.len() * WRITERS * calls();
+    let began = Instant::now();
     let followers: Vec<_> =
         stores.iter().map(|store| tokio::spawn(follow(store.clone(), total))).collect();
     let mut writers = Vec::new();
@@ -48,7 +56,7 @@ async fn followers_of_two_processes_see_every_commit_once_and_in_order() {
             let (store, tenant) = (store.clone(), tenant());
             writers.push(tokio::spawn(async move {
                 let mut written = Vec::new();
-                for _ in 0..CALLS {
+                for _ in 0..calls() {
                     let call = in_state(&accepted(&tenant), finished());
                     store.record(record(&call, None)).await.expect("a step");
                     written.push(call.asked.id);
@@ -62,6 +70,8 @@ async fn followers_of_two_processes_see_every_commit_once_and_in_order() {
         written.extend(writer.await.expect("no panic"));
     }
     assert_eq!(written.len(), total);
+    let rate = total as f64 / began.elapsed().as_secs_f64();
+    println!("two stores, {WRITERS} writers each: {total} records, {rate:.0}/s");
     let mut orders = Vec::new();
     for follower in followers {
         let seen = tokio::time::timeout(TEST_TIMEOUT, follower).await;

@@ -21,6 +21,12 @@ fn cluster() -> &'static Postgres {
     CLUSTER.get_or_init(|| Postgres::start().expect("a PostgreSQL cluster"))
 }
 
+/// A size in the default suite, and in the whole run of `cargo xtask bench cluster`.
+#[expect(clippy::disallowed_methods, reason = "the whole of it is asked for by a variable")]
+fn size(short: usize, whole: usize) -> usize {
+    if std::env::var("RINGFENCE_CLUSTER").is_ok_and(|size| size == "whole") { whole } else { short }
+}
+
 /// A database with tables, on a cluster.
 async fn database_on(cluster: &Postgres) -> String {
     let name = cluster.database().unwrap();

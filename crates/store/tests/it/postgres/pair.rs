@@ -108,6 +108,18 @@ impl Calls for Pair {
         self.stores[0].abandoned()
     }
 
+    async fn queue_call(&self, queued: QueuedCall) -> Result<(), Error> {
+        self.owner(queued.id).queue_call(queued).await
+    }
+
+    async fn take_queued(&self, limit: usize) -> Result<Vec<Stored>, Error> {
+        self.next().take_queued(limit).await
+    }
+
+    fn queued(&self) -> watch::Receiver<u64> {
+        self.stores[0].queued()
+    }
+
     async fn idempotent(
         &self,
         key: KeyId,
@@ -616,6 +628,29 @@ impl Plans for Pair {
 
     async fn remove_plan(&self, tenant: &TenantId, id: PlanId) -> Result<bool, Error> {
         self.next().remove_plan(tenant, id).await
+    }
+}
+
+#[async_trait]
+impl Uploads for Pair {
+    async fn add_upload(&self, row: UploadRow, content: Vec<u8>) -> Result<bool, Error> {
+        self.next().add_upload(row, content).await
+    }
+
+    async fn remove_upload(&self, digest: Digest) -> Result<bool, Error> {
+        self.next().remove_upload(digest).await
+    }
+
+    async fn uploads_version(&self) -> Result<u64, Error> {
+        self.next().uploads_version().await
+    }
+
+    async fn uploads(&self, after: Option<Digest>) -> Result<Vec<UploadRow>, Error> {
+        self.next().uploads(after).await
+    }
+
+    async fn upload_content(&self, digest: Digest) -> Result<Option<Vec<u8>>, Error> {
+        self.next().upload_content(digest).await
     }
 }
 
