@@ -72,8 +72,13 @@ impl Silent {
 
 /// An engine with one place, whose tools may fetch from this server.
 pub(crate) async fn engine(silent: &Silent) -> Plane {
+    engine_under(silent, RULES).await
+}
+
+/// The same under other rules.
+pub(crate) async fn engine_under(silent: &Silent, rules: &str) -> Plane {
     let config = PlaneConfig {
-        policy: Some(Replaced::new(RULES)),
+        policy: Some(Replaced::new(rules)),
         egress: ringfence_egress::Options {
             allow_private: vec![silent.address.into()],
             ..ringfence_egress::Options::default()

@@ -4,7 +4,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use ringfence_engine::{
-    LifecycleError, NotResolved, Refused, ToolApproval, VersionChoice, data::Definition, new_trace,
+    By, LifecycleError, NotResolved, Refused, ToolApproval, VersionChoice, data::Definition,
+    new_trace,
 };
 use ringfence_ledger::{Entry as LedgerEntry, ToolTransition};
 use ringfence_policy::{self as policy, Answer, Input, Unavailable};
@@ -18,6 +19,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::{
+    causes::{self, Silent},
     holds::{after, approve as yes, resolve},
     support::{
         Replaced, allow_all, approver, echo, engine_of, engine_with, principal, request, stand,
@@ -436,4 +438,54 @@ async fn a_tool_that_was_switched_off_stays_off_when_its_files_change() {
     change(&engine, "echo", LifecycleEvent::Enable).await.expect("a person switches it on");
     assert_eq!(stand(&engine, &principal("acme"), echo("hi")).await.state.name(), "finished");
     engine.stop(Duration::from_secs(5)).await;
+}
+
+/// Calls of `timestamp` wait for a person; everything else is allowed.
+const ASK_FOR_TIME: &str = r#"
+package ringfence
+
+default decision := {"decision": "allow", "reasons": []}
+
+decision := {"decision": "hold", "reasons": [{"rule": "ask", "message": "ask a person"}]} if {
+    input.tool.name == "timestamp"
+    input.action == "tool.execute"
+    input.approval == null
+}
+"#;
+
+/// The call at its end, after its tool was withdrawn while it waited for a place.
+async fn end_of_a_queued_call(event: LifecycleEvent, was_approved: bool) -> State {
+    let mut silent = Silent::listen().await;
+    let engine = causes::engine_under(&silent, ASK_FOR_TIME).await;
+    let who = principal("acme");
+    causes::begin(&engine, &who, silent.fetch(), By::Client).await;
+    // The only place is taken until this is dropped.
+    let running = silent.next().await;
+    let tool = if was_approved { "timestamp" } else { "echo" };
+    let args = if was_approved { json!({}) } else { json!({"text": "hi"}) };
+    let mut ticket = engine.call(&who, request(tool, &args)).await.expect("accepted");
+    let id = ticket.id();
+    if was_approved {
+        let held = ticket.wait(Duration::from_secs(30)).await.expect("it is on record");
+        assert_eq!(held.state.name(), "held");
+        resolve(&engine, &approver("acme", 1), id, yes()).await.expect("approved");
+    }
+    // It goes on by itself, as if its caller had gone away.
+    drop(ticket);
+    change(&engine, tool, event).await.expect("withdrawn");
+    drop(running);
+    after(&engine, &who, id, &[FactKind::Denied]).await;
+    let call = engine.get(&who, id).await.expect("works here").expect("it is there");
+    call.state.clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_waited_for_a_place_does_not_run_a_withdrawn_tool() {
+    for event in [LifecycleEvent::Disable, LifecycleEvent::Quarantine, LifecycleEvent::Revoke] {
+        for was_approved in [false, true] {
+            let state = end_of_a_queued_call(event, was_approved).await;
+            let State::Denied { reasons } = &state else { panic!("{event}: {state:?}") };
+            assert_eq!(reasons[0].rule, "tool_not_active", "{event}, approved: {was_approved}");
+        }
+    }
 }
