@@ -104,11 +104,12 @@ fn owned(method: &Method, path: &str) -> Option<Owned> {
 }
 
 /// Path prefixes that metrics count separately.
-const AREAS: [&str; 41] = [
+const AREAS: [&str; 42] = [
     "/v1/calls",
     "/v1/tools",
     "/v1/tool",
     "/v1/discovery",
+    "/v1/plans",
     "/v1/keys",
     "/v1/secrets",
     "/v1/events",
@@ -173,9 +174,9 @@ mod tests {
             let path = format!("/v1/sandboxes/{sandbox}{rest}");
             assert!(matches!(owned(&Method::GET, &path), Some(Owned::Sandbox(_))), "{path}");
         }
-        for path in
-            ["/v1/calls", "/v1/sandboxes", "/v1/sandboxes/restore", "/v1/calls/x/output/stdout"]
-        {
+        assert_eq!(owned(&Method::POST, "/v1/sandboxes"), Some(Owned::NewSandbox));
+        assert_eq!(owned(&Method::GET, "/v1/sandboxes"), None);
+        for path in ["/v1/calls", "/v1/sandboxes/restore", "/v1/calls/x/output/stdout"] {
             assert_eq!(owned(&Method::POST, path), None, "{path}");
         }
         assert_eq!(owned(&Method::GET, &format!("/v1/calls/{call}")), None, "its record is enough");

@@ -6,6 +6,7 @@ mod cancels;
 mod circuits;
 mod cluster;
 mod demo;
+mod docker;
 mod evidence;
 mod fetches;
 mod full;

@@ -37,7 +37,7 @@ const CANDIDATES: &str = "WITH RECURSIVE tenants AS (
         AND (calls.owner IS NULL OR calls.owner = $1) ORDER BY calls.seq LIMIT $2) AS next
     ORDER BY next.place, next.seq LIMIT $2";
 
-/// Of two processes that ask at once, each gets others.
+/// Takes calls; two processes that ask at once get different ones.
 const TAKE: &str = "UPDATE calls SET owner = $1, queued = false WHERE seq IN
     (SELECT seq FROM calls WHERE seq = ANY($2) AND queued AND (owner IS NULL OR owner = $1)
      ORDER BY seq FOR UPDATE SKIP LOCKED)
