@@ -109,8 +109,14 @@ fn shown(found: &Value) -> String {
         let place = plain(text(problem, "directory"));
         let _ = writeln!(out, "not searched: {place}: {}", plain(text(problem, "problem")));
     }
+    let is_empty = |name: &str| list(found, name).next().is_none();
     if let Some(error) = found["error"].as_str() {
         let _ = writeln!(out, "failed: {}", plain(error));
+    } else if text(found, "status") == "failed" && is_empty("tools") && is_empty("candidates") {
+        out.push_str(
+            "nothing fits, neither in the catalogue nor in the directories of the setting \
+             `discovery.directories`\n",
+        );
     }
     out
 }

@@ -12,6 +12,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
+    age,
     cli::{ClientArgs, PlanCommand, PlanIdArgs, PlanStepArgs},
     client::{Client, escaped, on_server, pretty, sse::Events},
     exit,
@@ -186,7 +187,8 @@ async fn list(server: &Client, status: Option<&str>, is_json: bool) -> Result<()
     let mut table = Table::new(["PLAN", "STATUS", "CHANGED", "GOAL"]);
     for plan in &plans {
         let goal: String = field(plan, "goal").chars().take(60).collect();
-        table.row([field(plan, "id"), field(plan, "status"), field(plan, "changedAt"), goal]);
+        let changed = age::ago(&field(plan, "changedAt"));
+        table.row([field(plan, "id"), field(plan, "status"), changed, goal]);
     }
     print::data(table.fitted().as_bytes());
     Ok(())

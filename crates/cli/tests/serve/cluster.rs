@@ -141,7 +141,7 @@ fn check(title: &str, server: &Server, log: &Log, notes: &str) {
     }
     assert!(acknowledged > 10, "the load was none: {acknowledged}");
     let sent = sent.len();
-    println!(
+    eprintln!(
         "{title}: sent {sent}, acknowledged {acknowledged}, lost 0, doubled 0; {ends:?}{notes}"
     );
 }

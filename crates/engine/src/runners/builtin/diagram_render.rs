@@ -33,7 +33,7 @@ pub(super) const TOOL: Builtin = Builtin {
     )],
     sandbox: UsedSandbox::New,
     queued: true,
-    repeatable: true,
+    repeatable: false,
     action: || Action::ToolExecute,
     start: |permit, job| Box::pin(start(permit, job)),
 };
