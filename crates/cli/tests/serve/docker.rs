@@ -27,13 +27,15 @@ execution:
   timeout: 20
   files:
     add.py: |
-      import json, os, sys, time
-      given = json.load(sys.stdin)
-      assert given == json.loads(os.environ["TOOL_PARAMS"])
+      import os, sys
+      text = sys.stdin.read()
+      assert text == os.environ["TOOL_PARAMS"]
+      # The image has the smallest Python, which has no module `json`.
+      given = eval(text)
       if given.get("how") == "eat":
           held = []
           while True: held.append(bytearray(b"x" * (4 << 20)))
-      print(json.dumps({"sum": given["a"] + given["b"], "uid": os.getuid()}))
+      print('{"sum": %d, "uid": %d}' % (given["a"] + given["b"], os.getuid()))
 "#;
 
 fn ready(server: &Server) -> Value {
@@ -95,6 +97,6 @@ fn without_an_engine_it_runs_natively_or_says_what_is_missing() {
     let probe = ready(&server);
     assert_eq!((&probe["status"], &probe["missing"]), (&json!("degraded"), &json!(["docker"])));
     let called = call(&server, &json!({"a": 1, "b": 2}));
-    let error = called["error"]["message"].as_str().unwrap_or_default();
-    assert!(error.contains("container engine"), "{called:#}");
+    let detail = called["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("container engine"), "{called:#}");
 }

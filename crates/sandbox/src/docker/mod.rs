@@ -330,7 +330,7 @@ impl Backend for Docker {
     }
 
     async fn close(&self) {
-        self.inner.pool.close();
+        self.inner.pool.close().await;
         let engine = self.inner.engine.lock().await.take();
         if let Some(engine) = engine {
             engine.close().await;

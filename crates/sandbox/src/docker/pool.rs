@@ -5,15 +5,21 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::task::JoinSet;
+
 use super::{body::Shape, engine::Engine, supervise::Prepared};
 use crate::native::lock;
 
 /// Time after which a container that no program needed is removed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
+/// Time limit of containers that are being started when the pool is closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Containers that wait, oldest first.
 pub(super) struct Pool {
     most: usize,
+    starting: Mutex<JoinSet<()>>,
     waiting: Arc<Mutex<Waiting>>,
 }
 
@@ -27,7 +33,7 @@ struct Waiting {
 
 impl Pool {
     pub(super) fn new(most: usize) -> Self {
-        Self { most, waiting: Arc::default() }
+        Self { most, starting: Mutex::default(), waiting: Arc::default() }
     }
 
     pub(super) fn idle(&self) -> usize {
@@ -68,7 +74,9 @@ impl Pool {
         };
         drop(dropped);
         let (engine, waiting) = (engine.clone(), self.waiting.clone());
-        tokio::spawn(async move {
+        let mut starting = lock(&self.starting);
+        while starting.try_join_next().is_some() {}
+        starting.spawn(async move {
             let made = engine.prepare(&shape).await;
             let mut waiting = lock(&waiting);
             waiting.making -= 1;
@@ -82,13 +90,19 @@ impl Pool {
         });
     }
 
-    /// Removes all containers; none is started any more.
-    pub(super) fn close(&self) {
+    /// Removes all containers, those that are being started included; none is started any more.
+    pub(super) async fn close(&self) {
         let containers = {
             let mut waiting = lock(&self.waiting);
             waiting.closed = true;
             std::mem::take(&mut waiting.containers)
         };
         drop(containers);
+        let mut starting = std::mem::take(&mut *lock(&self.starting));
+        let all = async { while starting.join_next().await.is_some() {} };
+        if tokio::time::timeout(CLOSE_TIMEOUT, all).await.is_err() {
+            // Dropping the set ends what still goes on.
+            tracing::warn!("containers were not started in time; the next start removes them");
+        }
     }
 }
