@@ -63,7 +63,7 @@ decision := {"decision": "hold", "reasons": [{"rule": "outside", "message": "not
 /// Long enough that every kill meets some of its calls half way.
 const EFFECT: &str = "import time\ndef run(n):\n    time.sleep(0.3)\n    return {'n': n}\n";
 
-fn place_with_effects() -> Place {
+pub(crate) fn place_with_effects() -> Place {
     let place = Place::new();
     skill(&place.skills(), "effect", "side_effect", EFFECT);
     std::fs::create_dir(place.path("policy")).expect("a folder for rules");

@@ -5,6 +5,7 @@ mod calls;
 mod cancels;
 mod circuits;
 mod cluster;
+mod conversations;
 mod demo;
 mod docker;
 mod evidence;
