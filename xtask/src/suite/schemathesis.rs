@@ -44,6 +44,11 @@ include-path = "/v1/tool-imports"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "403", "404", "409", "422", "429"]
 
 [[operations]]
+include-method = "GET"
+include-path-regex = '^/v1/calls/\{id\}'
+checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "410", "429"]
+
+[[operations]]
 include-path = "/v1/usage"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "403"]
 "#;
@@ -54,7 +59,7 @@ const EXAMPLES: &str = "12";
 /// Operations left to our own tests: endless streams, sockets, those that need models, and those that take away
 /// what other requests are about. Schemathesis would revoke its own key and all tools, and from then on see
 /// nothing but refusals.
-const EXCLUDED: &str = r"(/(events|terminal)$|^/v1/keys/\{id\}$|^/v1/tool-catalog/\{name\}$|^/v1/tools/\{name\}/(disable|quarantine|revoke)$|^/v1/model-profiles$|^/v1/session/(action|message)$)";
+const EXCLUDED: &str = r"(/(events|terminal)$|^/v1/keys/\{id\}$|^/v1/tool-catalog/\{name\}$|^/v1/tools/\{name\}/(disable|quarantine|revoke)$|^/v1/model-profiles$|^/v1/llm/|^/v1/session/(action|message)$)";
 
 pub(super) fn run(staged: &Staged) -> Result<Row> {
     println!("schemathesis: made-up requests, with a key and without");

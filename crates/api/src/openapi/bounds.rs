@@ -284,7 +284,8 @@ fn parameters(path: &str, operation: &mut Value) {
             ("status", "query") if path == "/v1/plans" => {
                 r#"{"enum": ["pending", "in-progress", "paused", "completed", "failed", "cancelled"]}"#
             }
-            ("before", "query") => UUID,
+            ("before", "query") if path == "/v1/plans" => UUID,
+            ("before", "query") => r#"{"maximum": 4294967295}"#,
             ("step", "path") => r#"{"pattern": "^[A-Za-z0-9_-]{1,64}$"}"#,
             ("kind", "query") if path == "/v1/tool-imports" => {
                 r#"{"enum": ["manifest", "openapi"]}"#

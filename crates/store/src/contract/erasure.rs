@@ -207,6 +207,9 @@ pub async fn erased_events_free_no_position(store: &Arc<dyn Store>) {
     store.erase_events(gone(), 99).await.expect("an erasure");
     assert!(left("gone").await.is_empty());
     assert_eq!(left("kept").await, [kept]);
+    // What stands for the newest event of all is in no list.
+    let listed = store.sessions(&tenant, 99).await.expect("a list");
+    assert_eq!(listed.iter().map(|one| one.session.as_str()).collect::<Vec<_>>(), ["kept"]);
     let next = put("gone", AT).await;
     assert!(next > last, "{next} after {last}");
 

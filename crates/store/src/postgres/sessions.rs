@@ -38,7 +38,7 @@ pub(super) async fn summaries(
 ) -> Result<Vec<SessionSummary>, Error> {
     let link = &*pool.read_for(tenant.as_str()).await?;
     let sql = "SELECT session, count(*), max(position), min(at), max(at) FROM session_events
-             WHERE tenant = $1 GROUP BY session ORDER BY 3 DESC LIMIT $2";
+             WHERE tenant = $1 AND session <> '' GROUP BY session ORDER BY 3 DESC LIMIT $2";
     let found = link.query(sql, &[&tenant.as_str(), &page(limit)]).await?;
     found.iter().map(|row| rows::whole(row, ("session_events", 2), summary)).collect()
 }

@@ -176,6 +176,7 @@ const OLD_EVENTS: &str = "SELECT position FROM session_events WHERE at < ?1
     AND position < (SELECT max(position) FROM session_events)";
 
 /// Takes the content out of the newest event of all, if it is one of the session: its position stays taken.
+/// Its session has no name from then on, and is in no list.
 fn keep_last(connection: &Connection, tenant: &TenantId, session: &SessionId) -> Result<(), Error> {
     let sql = "UPDATE session_events SET session = '', kind = 'erased', payload = '{}'
                WHERE position = (SELECT max(position) FROM session_events)

@@ -64,7 +64,7 @@ pub(super) async fn summaries(
     db.read_for(lane.as_str(), move |connection| {
         let mut statement = connection.prepare_cached(
             "SELECT session, count(*), max(position), min(at), max(at) FROM session_events
-             WHERE tenant = ?1 GROUP BY session ORDER BY 3 DESC LIMIT ?2",
+             WHERE tenant = ?1 AND session <> '' GROUP BY session ORDER BY 3 DESC LIMIT ?2",
         )?;
         let found = statement.query_map(params![tenant.as_str(), rows::page(limit)], summary)?;
         Ok(found.collect::<Result<Vec<_>, _>>()?)
