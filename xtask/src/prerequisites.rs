@@ -63,6 +63,7 @@ pub const NEEDS: &[Need] = &[
         Probe::File("/usr/sbin/dockerd"),
         "tools in containers, with an engine of their own",
     ),
+    need("graphviz", Probe::Program("dot"), "diagrams"),
     need("debootstrap", Probe::Program("debootstrap"), "the image of containers"),
     need("redis-server", Probe::File("/usr/bin/redis-server"), "rate limits that servers share"),
     need(
