@@ -303,7 +303,13 @@ def say(data, half=False):
     try: one.sendall(data)
     except OSError: pass
     if half: one.close(); return 'closed'
-    try: answer = one.recv(1 << 16)
+    answer = b''
+    try:
+        # The head of an answer and its body can come apart.
+        while len(answer) < 4 or len(answer) < 4 + struct.unpack('<I', answer[:4])[0]:
+            more = one.recv(1 << 16)
+            if not more: break
+            answer += more
     except OSError: return 'reset'
     finally: one.close()
     return json.loads(answer[4:])['error']['kind'] if answer else 'closed'
