@@ -206,8 +206,17 @@ async fn a_container_that_waited_is_used_once_and_replaced() {
     // One that ended while it waited is not used.
     eventually("one that waits", || service.docker.idle() == 1).await;
     let waiting = service.engine.containers().expect("a list");
-    let waiting = waiting.iter().filter_map(|container| container["Id"].as_str());
-    waiting.for_each(|id| drop(service.engine.kill(id)));
+    // Other tests have containers of the same engine.
+    let owner = |container: &&serde_json::Value| {
+        let owner = container["Labels"]["dev.ringfence.owner"].as_str();
+        owner.is_some_and(|owner| owner.starts_with("a_container_that_waited_is_used_once-"))
+    };
+    let waiting: Vec<_> = waiting.iter().filter(owner).collect();
+    assert_eq!(waiting.len(), 1, "{waiting:?}");
+    waiting
+        .iter()
+        .filter_map(|container| container["Id"].as_str())
+        .for_each(|id| drop(service.engine.kill(id)));
     let mut request = command(&["true"]);
     request.limits.wall = Duration::from_secs(30);
     let after = service.run(request).await;
