@@ -121,7 +121,7 @@ pub async fn usage_is_added_up_as_asked(store: &Arc<dyn Store>) {
     assert_eq!(of_other.len(), 1, "{rows:?}");
 }
 
-/// Tokens of calls and of what is no call are added up together, by the name of what used them.
+/// Tokens of calls and tokens used outside calls are added up together, by the name of what used them.
 pub async fn tokens_are_added_up(store: &Arc<dyn Store>) {
     let (tenant, key) = (tenant(), KeyId(Uuid::now_v7()));
     let mut call = ended(&tenant, key, "llm_generate", 0);
